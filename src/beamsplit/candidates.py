@@ -1,0 +1,153 @@
+"""Short candidate lists: each row's best tokens, and a bound on every token left out.
+
+This is the only place that reads whole rows of the vocabulary. It does so once a step for all rows of
+all groups; everything behind it works on lists of a few dozen tokens.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from beamsplit.errors import ModelError
+from beamsplit.model import Guided, Logits, wide
+
+__all__ = ["Candidates", "Scores"]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Some tokens of each row, in the order of their ids. What is not listed has a key of at most `rest`."""
+
+    tokens: Tensor  # [rows k]
+    log_prob: Tensor  # [rows k] the model's
+    gain: Tensor  # [rows k] what the token adds to a beam's score: log_prob and guidance
+    key: Tensor  # [rows k] what tokens are listed by: the gain, or a random perturbation of it
+    rest: Tensor  # [rows]
+
+    def at(self, rows: Tensor) -> Candidates:
+        """The lists of these rows: `rows` may have any shape, and its axes replace the first one."""
+        return Candidates(
+            self.tokens[rows],
+            log_prob := self.log_prob[rows],
+            log_prob if self.gain is self.log_prob else self.gain[rows],
+            log_prob if self.key is self.log_prob else self.key[rows],
+            self.rest[rows],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Every token of every row [rows vocab], before any is listed. The three may be one tensor."""
+
+    log_prob: Tensor
+    gain: Tensor
+    key: Tensor
+
+    @property
+    def vocabulary(self) -> int:
+        return self.key.shape[1]
+
+    def rows(self, rows: Tensor) -> Scores:
+        """These rows, repeated or dropped as `rows` says."""
+        log_prob = self.log_prob[rows]
+        gain = log_prob if self.gain is self.log_prob else self.gain[rows]
+        return Scores(log_prob, gain, gain if self.key is self.gain else self.key[rows])
+
+    def shortlist(self, width: int) -> Candidates:
+        """The `width` best tokens of each row by key; all of them if the vocabulary is no larger."""
+        if width >= self.vocabulary:
+            tokens = torch.arange(self.vocabulary, device=self.key.device).expand_as(self.key)
+            rest = self.key.new_full((self.key.shape[0],), -torch.inf)
+            return Candidates(tokens, self.log_prob, self.gain, self.key, rest)
+        tokens = top_tokens(self.key, width).sort(dim=1).values
+        log_prob = self.log_prob.gather(1, tokens)
+        gain = log_prob if self.gain is self.log_prob else self.gain.gather(1, tokens)
+        key = log_prob if self.key is self.log_prob else self.key.gather(1, tokens)
+        return Candidates(tokens, log_prob, gain, key, key.amin(1))
+
+
+def join_logits(upper: Logits, lower: Logits) -> Logits:
+    """One above the other."""
+    if isinstance(upper, Guided) and isinstance(lower, Guided):
+        logits = torch.cat([upper.logits, lower.logits])
+        return Guided(logits, torch.cat([upper.guidance, lower.guidance]))
+    return torch.cat([_plain(upper), _plain(lower)])
+
+
+def read(logits: Logits, rows: int | None, vocabulary: int | None) -> Scores:
+    """Log-probabilities of a model's answer, after checking its shape."""
+    plain = _plain(logits)
+    _check_shape(plain, rows, vocabulary)
+    log_prob = torch.log_softmax(plain, dim=-1, dtype=wide(plain.dtype))
+    if not isinstance(logits, Guided):
+        return Scores(log_prob, log_prob, log_prob)
+    if logits.guidance.shape != plain.shape:
+        raise ModelError(
+            f"guidance is {list(logits.guidance.shape)} for logits of {list(plain.shape)}: they must be alike"
+        )
+    gain = log_prob + logits.guidance
+    return Scores(log_prob, gain, gain)
+
+
+def check_finite(candidates: Candidates, logits: Logits) -> None:
+    """Raise if some row has no distribution. NaN spreads over its row, so the lists are enough to tell."""
+    if not bool(candidates.key.isnan().any()):
+        return
+    plain = _plain(logits)
+    row = int(candidates.key.isnan().any(1).nonzero()[0, 0])
+    values = plain[row]
+    if bool(values.isnan().any()):
+        problem = f"NaN at token {int(values.isnan().nonzero()[0, 0])}"
+    elif bool((values == torch.inf).any()):
+        problem = f"+inf at token {int((values == torch.inf).nonzero()[0, 0])}"
+    elif bool((values == -torch.inf).all()):
+        problem = "-inf for every token, so that none can follow"
+    else:
+        problem = "guidance that is NaN or infinite"
+    raise ModelError(f"the model's logits have {problem} (row {row} of {plain.shape[0]}): mend the model")
+
+
+def top_tokens(key: Tensor, width: int) -> Tensor:
+    """Ids of the `width` largest entries of each row [rows vocab] -> [rows width], in no order.
+
+    On a CPU `topk` is slow on long rows, so cut them into columns: at least one of the `width` columns
+    with the largest maxima holds each of the `width` largest entries, and maxima are quick to find.
+    """
+    rows, vocabulary = key.shape
+    height = min(32, int(math.sqrt(vocabulary / width)))
+    if key.device.type != "cpu" or height < 8:
+        return key.topk(width, sorted=False).indices
+    columns = vocabulary // height
+    grid = key[:, : height * columns].view(rows, height, columns)
+    chosen = grid.amax(1).topk(width, sorted=False).indices  # [rows width]
+    tokens = (chosen.unsqueeze(1) + torch.arange(0, height * columns, columns)[:, None]).flatten(1)
+    if vocabulary > height * columns:  # the few that fill no column
+        left_over = torch.arange(height * columns, vocabulary).expand(rows, -1)
+        tokens = torch.cat([tokens, left_over], dim=1)
+    return tokens.gather(1, key.gather(1, tokens).topk(width, sorted=False).indices)
+
+
+def _plain(logits: Logits) -> Tensor:
+    return logits.logits if isinstance(logits, Guided) else logits
+
+
+def _check_shape(logits: Tensor, rows: int | None, vocabulary: int | None) -> None:
+    if logits.dim() != 2 or not logits.is_floating_point():
+        raise ModelError(
+            f"the model returned {logits.dtype} logits of shape {list(logits.shape)}: "
+            "they must be floating-point, [rows vocabulary]"
+        )
+    if rows is not None and logits.shape[0] != rows:
+        raise ModelError(
+            f"the model returned logits for {logits.shape[0]} rows when {rows} were asked for: "
+            "select must return one row for each index it is given, and step one for each token"
+        )
+    if vocabulary is not None and logits.shape[1] != vocabulary:
+        raise ModelError(
+            f"the model returned logits over {logits.shape[1]} tokens after {vocabulary} before: "
+            "the vocabulary must not change between steps"
+        )

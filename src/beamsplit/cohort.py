@@ -1,0 +1,85 @@
+"""Groups that march in step: all of them in lockstep, a single one each when they are staggered."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import torch
+from torch import Tensor
+
+from beamsplit.beams import Beams, Found, append, below, take
+from beamsplit.diversity import Earlier
+from beamsplit.selection import Picks
+
+__all__ = ["Cohort", "Said", "look_back"]
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a cohort held at one time step, for later cohorts to see. -1: no token there."""
+
+    beams: Tensor  # [batch e time+1] what was picked at this step, with all that came before
+    found: Tensor  # [batch f length] hypotheses from earlier steps
+    found_now: Tensor  # [batch f length] hypotheses after this step
+
+    def inputs(self, keep: Tensor) -> Said:
+        """Of these inputs alone."""
+        return Said(self.beams[keep], self.found[keep], self.found_now[keep])
+
+
+@dataclass(slots=True)
+class Cohort:
+    """The beams of some groups, what these groups have found, and what later cohorts may look back at."""
+
+    groups: range
+    beams: Beams
+    found: Found
+    strengths: Tensor  # [group 1 1]
+    said: deque[Said]  # a step each, newest last
+    time: int = 0
+
+    def keep_inputs(self, keep: Tensor) -> None:
+        """Forget all other inputs."""
+        self.beams = self.beams.inputs(keep)
+        self.found = self.found.inputs(keep)
+        self.said = deque((said.inputs(keep) for said in self.said), self.said.maxlen)
+
+    def spell(self, picks: Picks) -> Tensor:
+        """The picks in full, -1 where nothing was picked: [batch group pick time+1]."""
+        spelled = append(take(self.beams.tokens, picks.parent), picks.token)
+        return spelled.masked_fill((picks.score == -torch.inf).unsqueeze(-1), -1)
+
+    def extend(self, picks: Picks, survivors: Tensor, alive: Tensor) -> None:
+        """Let the survivors among the picks [batch group beam], where alive, be the beams from now on."""
+        parent = picks.parent.gather(2, survivors)
+        self.beams = Beams(
+            append(take(self.beams.tokens, parent), picks.token.gather(2, survivors)),
+            picks.log_prob.gather(2, survivors),
+            torch.where(alive, picks.score.gather(2, survivors), -torch.inf),
+            self.beams.row.gather(2, parent),
+        )
+
+    def stop(self, done: Tensor) -> None:
+        """Give up the beams of groups that are done [batch group]."""
+        score = self.beams.score.masked_fill(done.unsqueeze(2), -torch.inf)
+        self.beams = replace(self.beams, score=score)
+
+    def record(self, spelled: Tensor, found_before: Tensor) -> None:
+        """Note a step for later cohorts."""
+        self.said.append(
+            Said(spelled.flatten(1, 2), found_before.flatten(1, 2), self.found.tokens.flatten(1, 2))
+        )
+
+
+def look_back(cohorts: Sequence[Cohort]) -> list[Said]:
+    """What each of these cohorts held when it stood where the cohort after them is to step now."""
+    return [cohort.said[-1 - lead] for lead, cohort in zip(range(len(cohorts), 0, -1), cohorts, strict=True)]
+
+
+def as_earlier(said: Sequence[Said]) -> Earlier:
+    """A term's view of it."""
+    beams = torch.cat([s.beams for s in said], dim=1)
+    return Earlier(beams[..., -1], lambda: beams, lambda: reduce(below, [s.found for s in said], beams))

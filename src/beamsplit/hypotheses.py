@@ -1,0 +1,107 @@
+"""What a decode returns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, overload
+
+from beamsplit.errors import ArgumentError
+
+__all__ = ["Hypotheses", "Hypothesis"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """One output."""
+
+    tokens: tuple[int, ...]
+    """Ids, the end token included if there is one."""
+    log_prob: float
+    """The model's log-probability of `tokens`: no penalty, no normalisation."""
+    score: float
+    """What its group ranks it by: penalties, guidance and length normalisation included."""
+    group: int = 0
+    finished: bool = True
+    """Whether it ended by an end token; if not, it ran into max_length."""
+    text: str | None = None
+
+
+class Hypotheses(Sequence[Hypothesis]):
+    """The outputs for one input, likeliest first; `groups` has them group by group, best score first.
+
+    >>> list_ = Hypotheses([Hypothesis((5, 2), -1.5, -1.5), Hypothesis((4, 2), -0.5, -2.0, group=1)])
+    >>> list_.best.tokens, len(list_), list_.groups[0][0].tokens
+    ((4, 2), 2, (5, 2))
+    """
+
+    __slots__ = ("_all",)
+
+    def __init__(self, hypotheses: Iterable[Hypothesis] = ()) -> None:
+        self._all = tuple(sorted(hypotheses, key=lambda h: -h.log_prob))
+
+    @classmethod
+    def ordered(cls, hypotheses: Iterable[Hypothesis]) -> Hypotheses:
+        """A list in the order given: a scorer may rank by more than log-probability."""
+        made = cls()
+        made._all = tuple(hypotheses)
+        return made
+
+    @property
+    def best(self) -> Hypothesis:
+        """The likeliest."""
+        if not self._all:
+            raise ArgumentError("there is no best of no hypotheses: the model could end no sequence in time")
+        return self._all[0]
+
+    @property
+    def groups(self) -> tuple[tuple[Hypothesis, ...], ...]:
+        """The same hypotheses by group, each group by score."""
+        count = max((h.group for h in self._all), default=-1) + 1
+        by_score = sorted(self._all, key=lambda h: -h.score)
+        return tuple(tuple(h for h in by_score if h.group == g) for g in range(count))
+
+    @property
+    def texts(self) -> tuple[str | None, ...]:
+        return tuple(h.text for h in self._all)
+
+    def with_text(self, detokenise: Callable[[tuple[int, ...]], str]) -> Hypotheses:
+        """The same list with `text` filled in from the tokens."""
+        return Hypotheses.ordered(replace(h, text=detokenise(h.tokens)) for h in self._all)
+
+    def to_json(self, **options: Any) -> str:
+        """As JSON; `options` go to `json.dumps`."""
+        return json.dumps([asdict(h) for h in self._all], **options)
+
+    @classmethod
+    def from_json(cls, text: str) -> Hypotheses:
+        """What `to_json` wrote."""
+        try:
+            return Hypotheses.ordered(
+                Hypothesis(**{**entry, "tokens": tuple(entry["tokens"])}) for entry in json.loads(text)
+            )
+        except (json.JSONDecodeError, TypeError, KeyError) as error:
+            raise ArgumentError(f"not a JSON list of hypotheses: {error} (write it with to_json)") from error
+
+    @overload
+    def __getitem__(self, index: int) -> Hypothesis: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Hypothesis, ...]: ...
+    def __getitem__(self, index: int | slice) -> Hypothesis | tuple[Hypothesis, ...]:
+        return self._all[index]
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __iter__(self) -> Iterator[Hypothesis]:
+        return iter(self._all)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Hypotheses) and self._all == other._all
+
+    def __hash__(self) -> int:
+        return hash(self._all)
+
+    def __repr__(self) -> str:
+        return f"Hypotheses({list(self._all)})"

@@ -1,0 +1,79 @@
+"""What bounds a search, whatever its strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Integral
+
+import torch
+from torch import Tensor
+
+from beamsplit import checks
+from beamsplit.errors import ArgumentError
+from beamsplit.scoring import LogProb, Scorer
+from beamsplit.strategies.plan import Plan
+
+__all__ = ["Limits"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The settings of a decode that are not its strategy's."""
+
+    max_length: int
+    min_length: int
+    end: int | Sequence[int] | None
+    scorer: Scorer
+    unique: bool
+    return_per_group: int | None
+    seed: int | Sequence[int]
+    list_width: int | None
+
+    def __post_init__(self) -> None:
+        checks.at_least("max_length", self.max_length, 1)
+        checks.at_least("min_length", self.min_length, 0)
+        if self.min_length > self.max_length:
+            raise ArgumentError(
+                f"min_length={self.min_length} is more than max_length={self.max_length}: no length fits both"
+            )
+        for name in ("list_width", "return_per_group"):
+            if getattr(self, name) is not None:
+                checks.at_least(name, getattr(self, name), 1)
+
+    @property
+    def ends(self) -> list[int]:
+        """The end tokens' ids; none if hypotheses end by max_length alone."""
+        if self.end is None:
+            return []
+        return [int(self.end)] if isinstance(self.end, Integral) else [int(e) for e in self.end]  # type: ignore[union-attr]
+
+    def check_strategy(self, name: str, plan: Plan, kept: int) -> None:
+        """Raise if a strategy that keeps so many hypotheses a group cannot work within these limits."""
+        if self.return_per_group is not None and self.return_per_group > kept:
+            raise ArgumentError(
+                f"return_per_group={self.return_per_group}, but {name} keeps {kept} a group: ask for no more"
+            )
+        if plan.rule.normalised and not isinstance(self.scorer, LogProb):
+            raise ArgumentError(
+                f"{name} samples sequences by log-probability, which {type(self.scorer).__name__} would "
+                "change: leave scorer out and rescore the result"
+            )
+
+    def check_vocabulary(self, size: int) -> None:
+        for end in self.ends:
+            if not 0 <= end < size:
+                raise ArgumentError(
+                    f"end={end} is no token of the model: its vocabulary has ids 0 to {size - 1}"
+                )
+
+    def seeds(self, batch: int, device: torch.device) -> Tensor:
+        """[batch]"""
+        if isinstance(self.seed, Integral):
+            return torch.arange(batch, device=device) + int(self.seed)
+        seeds = list(self.seed)  # type: ignore[arg-type]
+        if len(seeds) != batch:
+            raise ArgumentError(
+                f"seed has {len(seeds)} values for {batch} inputs: give one number, or one an input"
+            )
+        return torch.tensor(seeds, dtype=torch.long, device=device)

@@ -1,0 +1,386 @@
+"""The loop that turns the crank, for every model, strategy, term and schedule.
+
+start the model                          one row an input
+every step:
+    read the logits                      all rows at once, one pass over the vocabulary
+    list candidates, let groups pick     again from longer lists if the picks are not certain
+    extend the beams                     ends go to the group's hypotheses; done groups stop
+    step the model                       one row a live beam, however many groups
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from beamsplit import noise
+from beamsplit.beams import Beams, Found, widen
+from beamsplit.candidates import Candidates, Scores, check_finite, join_logits, read
+from beamsplit.cohort import Cohort, as_earlier, look_back
+from beamsplit.diversity import Earlier
+from beamsplit.errors import ArgumentError
+from beamsplit.hypotheses import Hypotheses
+from beamsplit.limits import Limits
+from beamsplit.model import Guided, Logits, State, StepModel, joinable
+from beamsplit.results import Outcome, assemble
+from beamsplit.selection import Interplay, Picks, settle
+from beamsplit.strategies.plan import Plan
+
+__all__ = ["Move", "Search", "Step"]
+
+_SLACK = 4  # candidates listed beyond those that can matter, so that a tie at the list's end seldom does
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What some groups did in one step. Tensors are [batch group pick], best pick first."""
+
+    groups: range
+    time: int
+    picks: Picks
+    """Extensions that were considered to the last; a score of -inf marks an empty place."""
+    beam: Tensor
+    """What became of each pick: the beam it is from now on, or -1 if it ended or was dropped."""
+    ended: Tensor
+    """Whether the pick's token is an end."""
+    width: int
+    """How many candidates of each beam were looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One turn of the crank."""
+
+    number: int
+    inputs: Tensor
+    """[batch] which of the caller's inputs were decoded in this step."""
+    moves: tuple[Move, ...]
+    """What the groups did: one move for all of them in lockstep, one for each if staggered."""
+    assemble: Callable[[], list[Hypotheses]] = field(repr=False)
+
+    @property
+    def hypotheses(self) -> list[Hypotheses]:
+        """What the search would return if it stopped here; of the last step, its result."""
+        return self.assemble()
+
+
+class _Answer(NamedTuple):
+    """What the model last said, and the state it said it in."""
+
+    logits: Logits
+    state: State
+    rows: int
+
+
+class Search:
+    """The state of one search, and the verbs of its loop."""
+
+    def __init__(self, model: StepModel, plan: Plan, limits: Limits, against: Tensor | None = None) -> None:
+        self.model = model
+        self.plan = plan
+        self.limits = limits
+        self.against = against  # [batch e length] sequences that every group is to keep away from
+        self.places = plan.beams * (plan.groups if limits.unique else 1)  # for hypotheses of a group
+        self.left: list[Outcome] = []  # of inputs that have left the batch
+
+    @torch.no_grad()
+    def steps(self, inputs: Any) -> Iterator[Step]:
+        roots = self._begin(*self.model.start(inputs))
+        if not self.batch:
+            return
+        last: _Answer | None = None
+        for number in range(self.limits.max_length + len(self.cohorts) - 1):
+            answer = self._start_cohort(number, last, roots)
+            moves = self._advance(number, answer)
+            yield Step(number, self.inputs, moves, self._snapshot())
+            self._dismiss_finished(number)
+            if not len(self.inputs):
+                return
+            last = self._step_model(answer, must_copy=number < len(self.cohorts))
+
+    def _snapshot(self) -> Callable[[], list[Hypotheses]]:
+        """What there is to return at this moment, put together only if someone asks."""
+        left, inputs = tuple(self.left), self.inputs
+        present = [(cohort.found, cohort.beams, cohort.time) for cohort in self.cohorts]
+
+        def assembled() -> list[Hypotheses]:
+            founds = [found.add(self._unfinished(beams, time)) for found, beams, time in present]
+            outcomes = [*left, Outcome(inputs, Found.beside(founds))]
+            per_group = self.limits.return_per_group or self.plan.beams
+            return assemble(outcomes, self.batch, self.limits.scorer, per_group, self.limits.unique)
+
+        return assembled
+
+    def _unfinished(self, beams: Beams, time: int) -> Found:
+        """Live beams as if they were complete."""
+        score = self.limits.scorer.final(beams.score, max(time, 1))
+        if not time:
+            score = torch.full_like(score, -torch.inf)
+        return Found(beams.tokens, beams.log_prob, score, torch.zeros_like(beams.live))
+
+    # Before the first step
+
+    def _begin(self, logits: Logits, state: State) -> _Answer:
+        scores = read(logits, rows=None, vocabulary=None)
+        self.batch, self.vocabulary = scores.key.shape
+        self.device = scores.key.device
+        self.guided = isinstance(logits, Guided)
+        self._check_plan()
+        self.inputs = torch.arange(self.batch, device=self.device)
+        self.seeds = self.limits.seeds(self.batch, self.device)
+        self.against = None if self.against is None else self.against.to(self.device)
+        self.is_end = torch.zeros(self.vocabulary, dtype=torch.bool, device=self.device)
+        self.is_end[self.limits.ends] = True
+        self.cohorts = self._make_cohorts(scores.key)
+        self.width = self._first_width()
+        return _Answer(logits, state, self.batch)
+
+    def _check_plan(self) -> None:
+        self.limits.check_vocabulary(self.vocabulary)
+        term = self.plan.diversity
+        known = getattr(term, "vocabulary", self.vocabulary)
+        if known != self.vocabulary:
+            raise ArgumentError(
+                f"{type(term).__name__} has vectors for {known} tokens and the model a vocabulary of "
+                f"{self.vocabulary}: give one row for each token of the model"
+            )
+        if self.guided and self.plan.rule.normalised:
+            raise ArgumentError(
+                "StochasticBeamSearch samples from the model's own distribution, which guidance changes: "
+                "use Sampling, or the model without AntiLanguageModel"
+            )
+
+    def _make_cohorts(self, like: Tensor) -> list[Cohort]:
+        groups, beams = self.plan.groups, self.plan.beams
+        size = 1 if self.plan.schedule == "staggered" else groups
+        strengths = like.new_tensor(self.plan.strengths or (0.0,) * groups).view(-1, 1, 1)
+        if self.against is None:
+            strengths[0] = 0.0  # the first group has nobody to heed
+        return [
+            Cohort(
+                groups=range(first, first + size),
+                beams=Beams.roots(self.batch, size, beams, self.plan.rule.open_roots(beams), like),
+                found=Found.none(self.batch, size, self.places, like),
+                strengths=strengths[first : first + size],
+                said=deque(maxlen=groups - first),
+            )
+            for first in range(0, groups, size)
+        ]
+
+    def _first_width(self) -> int:
+        """So many candidates that, with a local term, none beyond them can survive, ties aside."""
+        if self.limits.list_width is not None:
+            return self.limits.list_width
+        survivors = max(self.plan.rule.survivors(self.plan.beams), self.places if self.limits.unique else 0)
+        penalised = self.plan.beams * (self.plan.groups - 1) if any(self.plan.strengths) else 0
+        return survivors + len(self.limits.ends) + penalised + _SLACK
+
+    # The verbs of a step
+
+    def _start_cohort(self, number: int, answer: _Answer | None, roots: _Answer) -> _Answer:
+        """Rows for the groups whose first step this is, below the rows of those already on their way."""
+        if number >= len(self.cohorts):
+            assert answer is not None, "a search without beams has ended"
+            return answer
+        cohort = self.cohorts[number]
+        above = answer.rows if answer else 0
+        row = above + torch.arange(self.batch, device=self.device)[:, None, None]
+        cohort.beams = replace(cohort.beams, row=row.expand_as(cohort.beams.row))
+        if answer is None:
+            return roots
+        state = joinable(self.model).join([answer.state, roots.state])
+        return _Answer(join_logits(answer.logits, roots.logits), state, above + roots.rows)
+
+    def _advance(self, number: int, answer: _Answer) -> tuple[Move, ...]:
+        """Every group on its way takes a step, in the order of the groups."""
+        lists = _Lists(self, answer)
+        return tuple(
+            self._step_cohort(place, cohort, lists) for place, cohort in enumerate(self.cohorts[: number + 1])
+        )
+
+    def _step_cohort(self, place: int, cohort: Cohort, lists: _Lists) -> Move:
+        picks, survivors, width = self._pick(place, cohort, lists)
+        real = picks.score > -torch.inf
+        ended = self.is_end[picks.token] & real
+        alive = (real & ~ended).gather(2, survivors)
+        found_before = cohort.found.tokens
+        self._collect(cohort, picks, ended, survivors, alive)
+        if place + 1 < len(self.cohorts):
+            cohort.record(cohort.spell(picks.first(self.plan.beams)), found_before)
+        survivors, alive = survivors[..., : self.plan.beams], alive[..., : self.plan.beams]
+        cohort.extend(picks, survivors, alive)
+        cohort.time += 1
+        cohort.stop(self._done(place, cohort))
+        slots = torch.arange(self.plan.beams, device=self.device)
+        beam = torch.full_like(picks.token, -1).scatter_(
+            2, survivors, torch.where(cohort.beams.live, slots, -1)
+        )
+        return Move(cohort.groups, cohort.time - 1, picks, beam, ended, width)
+
+    def _pick(self, place: int, cohort: Cohort, lists: _Lists) -> tuple[Picks, Tensor, int]:
+        """Picks that are certain; which of them go on if they are real; how long lists had to be."""
+        keep = self.places if self._is_last(cohort) else self.plan.beams
+        count = keep + self.plan.beams * len(self.limits.ends)  # so that enough are left when some end
+        rule, interplay, width = self.plan.rule, self._interplay(place, cohort), self.width
+        while True:
+            picks = settle(rule, cohort.beams, lists.of(cohort, width), count, interplay)
+            survivors = _first_without(self.is_end[picks.token], keep)
+            needed = picks.order.gather(2, survivors)
+            if width >= self.vocabulary or bool(rule.secure(picks.order, needed, picks.bound).all()):
+                break
+            width *= 4
+        if not getattr(self.plan.diversity, "local", True):
+            self.width = width  # a term that reaches far now will do so again
+        return picks, survivors, min(width, self.vocabulary)
+
+    def _is_last(self, cohort: Cohort) -> bool:
+        return cohort.time + 1 == self.limits.max_length
+
+    def _interplay(self, place: int, cohort: Cohort) -> Interplay | None:
+        if self.plan.diversity is None or not any(self.plan.strengths):
+            return None
+        outside = self._outside(place, cohort.time)
+        if outside is None and len(cohort.groups) == 1:
+            return None
+        return Interplay(self.plan.diversity, cohort.strengths, cohort.found.tokens, outside)
+
+    def _outside(self, place: int, time: int) -> Earlier | None:
+        """What a cohort's first group has to heed already: earlier cohorts, or `against`."""
+        if self.against is not None:
+            return Earlier.of(self.against, time)
+        return as_earlier(look_back(self.cohorts[:place])) if place else None
+
+    def _collect(self, cohort: Cohort, picks: Picks, ended: Tensor, survivors: Tensor, alive: Tensor) -> None:
+        """Move hypotheses that are complete to what the groups have found."""
+        # An end counts if it is among the best picks, as many as there are beams; at the last step
+        # whatever would live on is complete too.
+        complete = ended.clone()
+        complete[..., self.plan.beams :] = False
+        if self._is_last(cohort):
+            complete.scatter_(2, survivors, complete.gather(2, survivors) | alive)
+        if not bool(complete.any()):
+            return
+        score = self.limits.scorer.final(picks.score, cohort.time + 1)
+        cohort.found = cohort.found.add(
+            Found(cohort.spell(picks), picks.log_prob, score.masked_fill(~complete, -torch.inf), ended)
+        )
+
+    def _done(self, place: int, cohort: Cohort) -> Tensor:
+        """[batch group]: no beam can still become one of the group's hypotheses."""
+        if cohort.time == self.limits.max_length:
+            return torch.ones_like(cohort.found.ended[..., 0])
+        best = cohort.beams.score.amax(2)
+        bound = self.limits.scorer.bound(best, cohort.time, self.limits.max_length)
+        if self.guided:  # totals may rise
+            bound = bound.masked_fill((bound > -torch.inf) & (best > -torch.inf), torch.inf)
+        score = self._fresh_scores(place, cohort) if self.limits.unique else cohort.found.score
+        worst = score[..., self.plan.beams - 1]
+        return (worst > -torch.inf) & (worst >= bound)
+
+    def _fresh_scores(self, place: int, cohort: Cohort) -> Tensor:
+        """[batch group place] of what no earlier group has found, best first."""
+        lower = [said.found_now for said in look_back(self.cohorts[:place])]
+        fresh = []
+        for g in range(len(cohort.groups)):
+            tokens, score = cohort.found.tokens[:, g], cohort.found.score[:, g]
+            for others in lower:
+                score = score.masked_fill(_among(tokens, others), -torch.inf)
+            fresh.append(score.sort(dim=1, descending=True).values)
+            lower.append(tokens)
+        return torch.stack(fresh, dim=1)
+
+    def _dismiss_finished(self, number: int) -> None:
+        """Inputs without a live beam leave the batch."""
+        if number + 1 < len(self.cohorts):
+            return
+        live = torch.stack([c.beams.live.flatten(1).any(1) for c in self.cohorts]).any(0)
+        if bool(live.all()):
+            return
+        found = Found.beside([cohort.found for cohort in self.cohorts])
+        self.left.append(Outcome(self.inputs[~live], found.inputs((~live).nonzero().squeeze(1))))
+        keep = live.nonzero().squeeze(1)
+        self.inputs, self.seeds = self.inputs[keep], self.seeds[keep]
+        self.against = None if self.against is None else self.against[keep]
+        for cohort in self.cohorts:
+            cohort.keep_inputs(keep)
+
+    def _step_model(self, answer: _Answer, must_copy: bool) -> _Answer | None:
+        """One row for each live beam, whichever group it is in."""
+        started = [cohort for cohort in self.cohorts if cohort.time]
+        live = [cohort.beams.live for cohort in started]
+        rows = torch.cat([c.beams.row[mask] for c, mask in zip(started, live, strict=True)])
+        tokens = torch.cat([c.beams.tokens[..., -1][mask] for c, mask in zip(started, live, strict=True)])
+        above = 0
+        for cohort, mask in zip(started, live, strict=True):
+            place = mask.flatten().cumsum(0).view_as(mask) - 1 + above
+            cohort.beams = replace(cohort.beams, row=place.clamp(min=0))
+            above += int(mask.sum())
+        if not above:
+            return None
+        state = answer.state
+        # Rows that stay as they are need no copy, except of roots, which later groups start from too.
+        if must_copy or not torch.equal(rows, torch.arange(answer.rows, device=self.device)):
+            state = self.model.select(state, rows)
+        logits, state = self.model.step(tokens, state)
+        return _Answer(logits, state, above)
+
+
+class _Lists:
+    """The candidate lists of one step, made when asked for and as long as asked for."""
+
+    def __init__(self, search: Search, answer: _Answer) -> None:
+        self._search = search
+        self._logits = answer.logits
+        self._scores = read(answer.logits, answer.rows, search.vocabulary)
+        self._lists: dict[int, Candidates] = {}
+        for cohort in search.cohorts:
+            if cohort.time + 1 < search.limits.min_length:
+                self._rule_out_ends(cohort)
+
+    def of(self, cohort: Cohort, width: int) -> Candidates:
+        """Lists for the beams of a cohort: tensors are [batch group beam k]."""
+        if self._search.plan.rule.noisy:
+            return self._perturbed(cohort, width)
+        if width not in self._lists:
+            self._lists[width] = self._shortlist(self._scores, width)
+        return self._lists[width].at(cohort.beams.row)
+
+    def _perturbed(self, cohort: Cohort, width: int) -> Candidates:
+        """Beams that share a row, as all do at first, must not share their noise: a row for each."""
+        search, beams = self._search, cohort.beams
+        keys = noise.slot_keys(search.seeds, cohort.groups, cohort.time, beams.score.shape[2])
+        scores = self._scores.rows(beams.row[beams.live])
+        gumbels = noise.gumbel(keys[beams.live], search.vocabulary, scores.gain.dtype)
+        lists = self._shortlist(search.plan.rule.perturb(scores, gumbels), width)
+        place = beams.live.flatten().cumsum(0).view_as(beams.row) - 1
+        return lists.at(place.clamp(min=0))
+
+    def _shortlist(self, scores: Scores, width: int) -> Candidates:
+        lists = scores.shortlist(width)
+        check_finite(lists, self._logits)
+        return lists
+
+    def _rule_out_ends(self, cohort: Cohort) -> None:
+        rows = cohort.beams.row[cohort.beams.live].unsqueeze(1)
+        ends = torch.tensor(self._search.limits.ends, dtype=torch.long, device=rows.device)
+        self._scores.log_prob[rows, ends] = -torch.inf
+        self._scores.gain[rows, ends] = -torch.inf
+
+
+def _first_without(ends: Tensor, count: int) -> Tensor:
+    """Places of the first `count` picks that do not end [batch group pick] -> [batch group count]; those
+    that do come last.
+    """
+    return ends.to(torch.uint8).argsort(dim=2, stable=True)[..., :count]
+
+
+def _among(sequences: Tensor, others: Tensor) -> Tensor:
+    """[batch p length], [batch q length'] -> [batch p]: is the sequence one of the others?"""
+    width = max(sequences.shape[-1], others.shape[-1])
+    pairs = widen(sequences, width).unsqueeze(2) == widen(others, width).unsqueeze(1)
+    return pairs.all(-1).any(-1)

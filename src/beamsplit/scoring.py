@@ -1,0 +1,67 @@
+"""How a hypothesis of some length is ranked against one of another length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from beamsplit import checks
+from beamsplit.errors import ArgumentError
+
+__all__ = ["LengthNormalised", "LogProb", "Scorer"]
+
+
+class Scorer(Protocol):
+    """Turns the sum that the search maximises into the score that hypotheses are ranked by."""
+
+    def final(self, total: Tensor, length: Tensor | int) -> Tensor:
+        """The score of a hypothesis with this total and this many tokens, its end included."""
+        ...
+
+    def bound(self, total: Tensor, length: int, max_length: int) -> Tensor:
+        """No continuation of a beam with this total and length may reach a higher score than this.
+
+        Totals never rise. A group stops when its hypotheses all beat the bound of its best beam, so a
+        bound that is too low stops early and one that is too high only costs time.
+        """
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogProb:
+    """The sum itself: the likeliest sequence wins, which favours short ones."""
+
+    def final(self, total: Tensor, length: Tensor | int) -> Tensor:
+        return total
+
+    def bound(self, total: Tensor, length: int, max_length: int) -> Tensor:
+        return total
+
+
+@dataclass(frozen=True, kw_only=True)
+class LengthNormalised:
+    """The sum divided by length ** alpha; alpha=1 is the mean a token. Prompts do not count.
+
+    stop="exact" goes on while any beam could still win, which is long when max_length is large;
+    stop="first" ends a group as soon as it has as many hypotheses as beams.
+    """
+
+    alpha: float = 1.0
+    stop: Literal["exact", "first"] = "exact"
+
+    def __post_init__(self) -> None:
+        checks.non_negative("alpha", self.alpha)
+        if self.stop not in ("exact", "first"):
+            raise ArgumentError(f"stop must be 'exact' or 'first', not {self.stop!r}")
+
+    def final(self, total: Tensor, length: Tensor | int) -> Tensor:
+        return total / length**self.alpha
+
+    def bound(self, total: Tensor, length: int, max_length: int) -> Tensor:
+        if self.stop == "first":
+            return torch.full_like(total, -torch.inf)
+        # A negative total looks best when divided by most, a positive one when divided by least.
+        return torch.maximum(self.final(total, max_length), self.final(total, length))

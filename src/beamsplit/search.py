@@ -1,0 +1,147 @@
+"""The front door: decode a batch at once, or a step at a time."""
+
+from __future__ import annotations
+
+import collections
+import functools
+from collections.abc import Callable, Iterator, Sequence, Sized
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from beamsplit.hypotheses import Hypotheses, Hypothesis
+from beamsplit.limits import Limits
+from beamsplit.loop import Search, Step
+from beamsplit.model import StepModel
+from beamsplit.results import rank_by
+from beamsplit.scoring import LogProb, Scorer
+from beamsplit.strategies.divmbest import DivMBest
+from beamsplit.strategies.plan import Strategy
+
+__all__ = ["decode", "steps"]
+
+
+def decode(
+    model: StepModel,
+    inputs: Any,
+    strategy: Strategy,
+    *,
+    max_length: int,
+    end: int | Sequence[int] | None = None,
+    min_length: int = 0,
+    scorer: Scorer | None = None,
+    unique: bool = False,
+    return_per_group: int | None = None,
+    seed: int | Sequence[int] = 0,
+    list_width: int | None = None,
+) -> list[Hypotheses]:
+    """Decode a batch of inputs: for each, a list of outputs, likeliest first.
+
+    Args:
+        model: any `StepModel`.
+        inputs: whatever the model's `start` takes; a batch.
+        strategy: `BeamSearch`, `DiverseBeamSearch`, ...
+        max_length: the most tokens of a hypothesis, its end token included.
+        end: id of the end token, or several, or None: every hypothesis then has max_length tokens.
+        min_length: the fewest tokens of a hypothesis, its end token included.
+        scorer: ranks hypotheses of different length; by default, log-probability does.
+        unique: leave out sequences that an earlier group has found, and look for the next best.
+        return_per_group: how many hypotheses of each group to return; by default as many as beams.
+        seed: for strategies that sample: one an input, or one number to which an input's place in the
+            batch is added. What an input gets depends on its seed, not on its neighbours.
+        list_width: how many candidates of a beam to look at first. Speed depends on it, results do not.
+    """
+    turns = steps(
+        model,
+        inputs,
+        strategy,
+        max_length=max_length,
+        end=end,
+        min_length=min_length,
+        scorer=scorer,
+        unique=unique,
+        return_per_group=return_per_group,
+        seed=seed,
+        list_width=list_width,
+    )
+    last = collections.deque(turns, maxlen=1)
+    return last[0].hypotheses if last else []
+
+
+def steps(
+    model: StepModel,
+    inputs: Any,
+    strategy: Strategy,
+    *,
+    max_length: int,
+    end: int | Sequence[int] | None = None,
+    min_length: int = 0,
+    scorer: Scorer | None = None,
+    unique: bool = False,
+    return_per_group: int | None = None,
+    seed: int | Sequence[int] = 0,
+    list_width: int | None = None,
+) -> Iterator[Step]:
+    """The search that `decode` runs, a step at a time; the last step's `hypotheses` are its result."""
+    limits = Limits(
+        max_length=max_length,
+        min_length=min_length,
+        end=end,
+        scorer=LogProb() if scorer is None else scorer,
+        unique=unique,
+        return_per_group=return_per_group,
+        seed=seed,
+        list_width=list_width,
+    )
+    kept = 1 if isinstance(strategy, DivMBest) else strategy.plan().beams
+    limits.check_strategy(type(strategy).__name__, strategy.plan(), kept)
+    if isinstance(inputs, Sized) and len(inputs) == 0:
+        return iter(())
+    if isinstance(strategy, DivMBest):
+        return _one_after_another(model, inputs, strategy, limits)
+    return Search(model, strategy.plan(), limits).steps(inputs)
+
+
+def _one_after_another(model: StepModel, inputs: Any, strategy: DivMBest, limits: Limits) -> Iterator[Step]:
+    """The runs of DivMBest. Group g of the result is what run g has kept."""
+    kept: list[list[Hypothesis]] = []  # of each input
+    every = replace(limits, return_per_group=None, unique=False)
+    for run in range(strategy.runs):
+        search = Search(model, strategy.plan(run), every, against=_as_tensor(kept) if run else None)
+        for step in search.steps(inputs):
+            chosen = functools.partial(_with_best, kept, step, run, limits)
+            moves = tuple(replace(move, groups=range(run, run + 1)) for move in step.moves)
+            lists = functools.partial(_lists, chosen, limits.scorer)
+            yield replace(step, moves=moves, assemble=lists)
+        if not search.batch:
+            return
+        kept = chosen()
+
+
+def _with_best(kept: list[list[Hypothesis]], step: Step, run: int, limits: Limits) -> list[list[Hypothesis]]:
+    """What was kept before, and of each input's list in this run the best (that is new, if `unique`)."""
+    extended = []
+    for place, found in enumerate(step.hypotheses):
+        before = kept[place] if run else []
+        taken = {h.tokens for h in before} if limits.unique else set()
+        fresh = [replace(h, group=run) for group in found.groups for h in group if h.tokens not in taken]
+        extended.append(before + fresh[:1])
+    return extended
+
+
+def _lists(chosen: Callable[[], list[list[Hypothesis]]], scorer: Scorer) -> list[Hypotheses]:
+    rank = rank_by(scorer)
+    return [Hypotheses.ordered(sorted(each, key=lambda h: -rank(h))) for each in chosen()]
+
+
+def _as_tensor(kept: list[list[Hypothesis]]) -> Tensor:
+    """[batch e length], -1 after the ends and where an input has kept fewer."""
+    count = max(len(each) for each in kept)
+    length = max((len(h.tokens) for each in kept for h in each), default=0)
+    tokens = torch.full((len(kept), count, length), -1)
+    for place, each in enumerate(kept):
+        for e, hypothesis in enumerate(each):
+            tokens[place, e, : len(hypothesis.tokens)] = torch.tensor(hypothesis.tokens)
+    return tokens

@@ -1,0 +1,171 @@
+"""One step of some groups: from candidate lists to survivors.
+
+Groups depend on each other: each pays for saying what the groups before it say at this same step. The
+plain way is one group after another. Here all groups pick at once, as if the others stood still, and
+pick again until nobody changes their mind. Group g cannot change after round g+1, since it depends on
+earlier groups alone, so this ends, and what it ends in is what one after another would have given. It
+takes three or four rounds where the plain way takes as many as there are groups.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+from beamsplit.beams import Beams, append, below, take
+from beamsplit.candidates import Candidates
+from beamsplit.diversity import Diversity, Earlier
+from beamsplit.errors import TermError
+from beamsplit.strategies.plan import Ranked, Rule
+
+__all__ = ["Interplay", "Picks", "settle"]
+
+
+@dataclass(frozen=True, slots=True)
+class Picks:
+    """What groups have picked, best first. [batch group pick]"""
+
+    parent: Tensor  # beam that is extended
+    token: Tensor
+    log_prob: Tensor  # of the whole prefix
+    score: Tensor  # of the whole prefix; -inf: no pick at all
+    cost: Tensor  # what this token's penalty took off the score
+    order: Tensor
+    bound: Tensor  # [batch group beam] on the order of what was not listed
+
+    def first(self, count: int) -> Picks:
+        """The best `count`."""
+        kept = {f.name: getattr(self, f.name)[..., :count] for f in fields(self)}
+        return Picks(**{**kept, "bound": self.bound})
+
+
+@dataclass(frozen=True, slots=True)
+class Interplay:
+    """How groups that step together pay for what others say."""
+
+    term: Diversity
+    strengths: Tensor  # [group 1 1]
+    found: Tensor  # [batch group place length] what these groups have found in earlier steps
+    outside: Earlier | None  # of groups that stepped before; n is batch
+
+    def cost(self, beams: Beams, lists: Candidates, said: _Choice | None) -> Tensor | None:
+        """[batch group beam k] for every candidate, when the groups among themselves say `said`."""
+        if said is None and self.outside is None:
+            return None
+        earlier = self._earlier(beams, said)
+        tokens, prefix = lists.tokens.flatten(0, 1), beams.tokens.flatten(0, 1)
+        penalty = self.term.penalty(tokens, prefix, earlier)
+        _check_shape(self.term, penalty, tokens)
+        return self.strengths * penalty.view(lists.tokens.shape).to(lists.gain.dtype)
+
+    def _earlier(self, beams: Beams, said: _Choice | None) -> Earlier:
+        theirs = None if self.outside is None else _repeat(self.outside, beams.score.shape[1])
+        if said is None:
+            assert theirs is not None
+            return theirs
+        ours = Earlier(
+            self._seen(said.tokens),
+            lambda: self._seen(said.spell(beams)),
+            lambda: below(ours.beams, self._seen(self.found)),
+        )
+        return ours if theirs is None else _both(theirs, ours)
+
+    def _seen(self, held: Tensor) -> Tensor:
+        """What each group may see of the others: [batch group x ...] -> [batch*group group*x ...]."""
+        groups, places = held.shape[1:3]
+        group = torch.arange(groups, device=held.device)
+        precedes = group.repeat_interleave(places) < group[:, None]  # [group group*x]
+        mask = precedes.view(1, groups, groups * places, *[1] * (held.dim() - 3))
+        return torch.where(mask, held.flatten(1, 2).unsqueeze(1), -1).flatten(0, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """The best `beams` picks of each group in one round. [batch group beam]"""
+
+    places: Tensor  # in the flattened lists
+    parents: Tensor
+    tokens: Tensor  # -1 where there was nothing to pick
+
+    def spell(self, beams: Beams) -> Tensor:
+        """The picks in full, -1 throughout where there was nothing: [batch group beam time+1]."""
+        spelled = append(take(beams.tokens, self.parents), self.tokens)
+        return spelled.masked_fill((self.tokens < 0).unsqueeze(-1), -1)
+
+
+def settle(rule: Rule, beams: Beams, lists: Candidates, count: int, interplay: Interplay | None) -> Picks:
+    """`count` picks for each group, each group having taken the groups before it into account."""
+    groups, width = beams.score.shape[1:]
+    said: _Choice | None = None
+    for _ in range(groups if interplay is not None else 1):
+        cost = None if interplay is None else interplay.cost(beams, lists, said)
+        ranked = rule.rank(beams.score, beams.log_prob, lists, cost)
+        places = rule.pick(ranked.order, count)
+        if said is not None and torch.equal(said.places, places[..., :width]):
+            break
+        said = _choice(ranked, places[..., :width], lists)
+    if cost is not None:
+        _check_values(interplay, cost)
+    return _picks(beams, lists, ranked, places, cost)
+
+
+def _choice(ranked: Ranked, places: Tensor, lists: Candidates) -> _Choice:
+    tokens = lists.tokens.flatten(2).gather(2, places)
+    nothing = ranked.order.flatten(2).gather(2, places) == -torch.inf
+    return _Choice(places, places // lists.tokens.shape[-1], tokens.masked_fill(nothing, -1))
+
+
+def _picks(beams: Beams, lists: Candidates, ranked: Ranked, places: Tensor, cost: Tensor | None) -> Picks:
+    parent = places // lists.tokens.shape[-1]
+    order = ranked.order.flatten(2).gather(2, places)
+    score = order if ranked.score is ranked.order else ranked.score.flatten(2).gather(2, places)
+    return Picks(
+        parent=parent,
+        token=lists.tokens.flatten(2).gather(2, places),
+        log_prob=beams.log_prob.gather(2, parent) + lists.log_prob.flatten(2).gather(2, places),
+        # What cannot be picked has no score, whatever the rule made of it.
+        score=score.masked_fill(order == -torch.inf, -torch.inf),
+        cost=torch.zeros_like(order) if cost is None else cost.flatten(2).gather(2, places),
+        order=order,
+        bound=ranked.bound,
+    )
+
+
+def _repeat(earlier: Earlier, groups: int) -> Earlier:
+    """The same view for each of several groups."""
+    return Earlier(
+        earlier.tokens.repeat_interleave(groups, 0),
+        lambda: earlier.beams.repeat_interleave(groups, 0),
+        lambda: earlier.sequences.repeat_interleave(groups, 0),
+    )
+
+
+def _both(first: Earlier, second: Earlier) -> Earlier:
+    return Earlier(
+        torch.cat([first.tokens, second.tokens], 1),
+        lambda: below(first.beams, second.beams),
+        lambda: below(first.sequences, second.sequences),
+    )
+
+
+def _check_shape(term: Diversity, penalty: object, tokens: Tensor) -> None:
+    if not isinstance(penalty, Tensor) or penalty.shape != tokens.shape:
+        got = list(penalty.shape) if isinstance(penalty, Tensor) else type(penalty).__name__
+        raise TermError(
+            f"{type(term).__name__}.penalty returned {got} for candidates of shape {list(tokens.shape)}: "
+            "it must return one penalty for each candidate"
+        )
+
+
+def _check_values(interplay: Interplay | None, cost: Tensor) -> None:
+    """Costs are strengths times penalties, so one look at the costs is a look at the penalties."""
+    assert interplay is not None
+    if bool(((cost >= 0) & (cost < torch.inf)).all()):
+        return
+    value = float(cost[~((cost >= 0) & (cost < torch.inf))][0])
+    raise TermError(
+        f"{type(interplay.term).__name__}.penalty times its strength is {value:g}: "
+        "a penalty must be finite and 0 or more (to reward, penalise the rest)"
+    )

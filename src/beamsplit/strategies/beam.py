@@ -1,0 +1,67 @@
+"""Beam search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from beamsplit import checks
+from beamsplit.candidates import Candidates, Scores
+from beamsplit.strategies.plan import Plan, Ranked
+
+__all__ = ["BeamSearch", "Maximise"]
+
+
+@dataclass(frozen=True)
+class Maximise:
+    """Keep the extensions of highest total score, whichever beams they extend."""
+
+    noisy = False
+    normalised = False
+
+    def open_roots(self, beams: int) -> int:
+        return 1
+
+    def survivors(self, beams: int) -> int:
+        return beams
+
+    def perturb(self, scores: Scores, noise: Tensor) -> Scores:
+        return scores
+
+    def rank(self, score: Tensor, log_prob: Tensor, lists: Candidates, cost: Tensor | None) -> Ranked:
+        gain = lists.gain if cost is None else lists.gain - cost
+        total = score.unsqueeze(-1) + gain
+        return Ranked(total, total, score + lists.rest)
+
+    def pick(self, order: Tensor, count: int) -> Tensor:
+        return best_places(order, count)
+
+    def secure(self, picked: Tensor, needed: Tensor, bound: Tensor) -> Tensor:
+        return worst_beats_all(needed, bound)
+
+
+def best_places(order: Tensor, count: int) -> Tensor:
+    """The best over all beams. Lists are sorted by token, so a stable sort breaks ties by lower beam,
+    then by lower token.
+    """
+    return order.flatten(2).sort(dim=2, descending=True, stable=True).indices[..., :count]
+
+
+def worst_beats_all(needed: Tensor, bound: Tensor) -> Tensor:
+    highest = bound.amax(-1)
+    return (needed.amin(-1) > highest) | (highest == -torch.inf)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeamSearch:
+    """Keep the `beams` likeliest prefixes at every step."""
+
+    beams: int
+
+    def __post_init__(self) -> None:
+        checks.at_least("beams", self.beams, 1)
+
+    def plan(self) -> Plan:
+        return Plan(groups=1, beams=self.beams, rule=Maximise())

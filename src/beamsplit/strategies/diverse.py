@@ -1,0 +1,47 @@
+"""Diverse Beam Search (Vijayakumar et al., 2016)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from beamsplit import checks
+from beamsplit.diversity import Diversity, Hamming
+from beamsplit.strategies.beam import Maximise
+from beamsplit.strategies.plan import Plan, Schedule, check_schedule, check_term
+
+__all__ = ["DiverseBeamSearch"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiverseBeamSearch:
+    """Groups of beams, each penalised for saying what the groups before it have said.
+
+    The first group is a beam search of width `beams_per_group`. `strength` weighs the penalty: one
+    number, or one a group. With schedule="lockstep" all groups take a step together, in one call of the
+    model; with "staggered", the paper's parallel form, group g runs g steps behind the first, and the
+    model must be able to `join` states. The results are the same.
+    """
+
+    groups: int
+    beams_per_group: int = 1
+    strength: float | Sequence[float] = 0.5
+    diversity: Diversity = field(default_factory=Hamming)
+    schedule: Schedule = "lockstep"
+
+    def __post_init__(self) -> None:
+        checks.at_least("groups", self.groups, 1)
+        checks.at_least("beams_per_group", self.beams_per_group, 1)
+        checks.strengths(self.strength, self.groups)
+        check_term(self.diversity)
+        check_schedule(self.schedule)
+
+    def plan(self) -> Plan:
+        return Plan(
+            groups=self.groups,
+            beams=self.beams_per_group,
+            rule=Maximise(),
+            strengths=checks.strengths(self.strength, self.groups),
+            diversity=self.diversity,
+            schedule=self.schedule,
+        )

@@ -1,0 +1,98 @@
+"""What a strategy tells the search: a plan, and the rule by which one step picks survivors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol, TypeAlias
+
+from torch import Tensor
+
+from beamsplit.candidates import Candidates, Scores
+from beamsplit.diversity import Diversity
+from beamsplit.errors import ArgumentError
+
+__all__ = ["Plan", "Ranked", "Rule", "Schedule", "Strategy"]
+
+Schedule: TypeAlias = Literal["lockstep", "staggered"]
+
+
+class Ranked(NamedTuple):
+    """How a rule values every listed extension of every beam."""
+
+    order: Tensor  # [batch group beam k] what survivors are picked by
+    score: Tensor  # [batch group beam k] what the survivor's score will be
+    bound: Tensor  # [batch group beam] no unlisted extension of the beam has a higher order
+
+
+class Rule(Protocol):
+    """How one group picks, given its beams, their candidate lists and the cost of each candidate."""
+
+    @property
+    def noisy(self) -> bool:
+        """Whether keys are perturbed at random, so that beams with one row need lists of their own."""
+        ...
+
+    @property
+    def normalised(self) -> bool:
+        """Whether the rule is defined for plain log-probabilities alone: no guidance, no length scorer."""
+        ...
+
+    def open_roots(self, beams: int) -> int:
+        """How many beams of a group may be extended at the first step."""
+        ...
+
+    def survivors(self, beams: int) -> int:
+        """How many extensions of one beam can survive, in a group of this many beams."""
+        ...
+
+    def perturb(self, scores: Scores, noise: Tensor) -> Scores:
+        """The scores with keys made random by Gumbel noise [rows vocab]; called if `noisy`."""
+        ...
+
+    def rank(self, score: Tensor, log_prob: Tensor, lists: Candidates, cost: Tensor | None) -> Ranked:
+        """Value all extensions of beams with this score and log_prob [batch group beam]."""
+        ...
+
+    def pick(self, order: Tensor, count: int) -> Tensor:
+        """Places [batch group n] in order.flatten(2), best first; n is `count` if there are as many."""
+        ...
+
+    def secure(self, picked: Tensor, needed: Tensor, bound: Tensor) -> Tensor:
+        """[batch group]: no unlisted extension could have been picked instead.
+
+        `picked` [batch group n] is the order of all picks, `needed` of those that matter, `bound`
+        [batch group beam] that of `rank`. Equality does not do: a tie might go to the unlisted one.
+        """
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Groups of beams, how each picks, and how they keep out of each other's way."""
+
+    groups: int
+    beams: int
+    """Beams of each group."""
+    rule: Rule
+    strengths: tuple[float, ...] = ()
+    diversity: Diversity | None = None
+    schedule: Schedule = "lockstep"
+
+
+class Strategy(Protocol):
+    """A way to decode: frozen, reusable, safe to share between threads."""
+
+    def plan(self) -> Plan: ...
+
+
+def check_schedule(schedule: object) -> None:
+    if schedule not in ("lockstep", "staggered"):
+        raise ArgumentError(f"schedule must be 'lockstep' or 'staggered', not {schedule!r}")
+
+
+def check_term(diversity: object) -> None:
+    if not callable(getattr(diversity, "penalty", None)) or isinstance(diversity, type):
+        hint = f": write {diversity.__name__}()" if isinstance(diversity, type) else ""
+        raise ArgumentError(
+            f"diversity must be a term with a penalty(tokens, prefix, earlier) method, not {diversity!r}{hint}"
+        )

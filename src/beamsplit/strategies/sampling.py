@@ -1,0 +1,151 @@
+"""Sampling: alone, or in groups that keep out of each other's way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from beamsplit import checks
+from beamsplit.candidates import Candidates, Scores
+from beamsplit.diversity import Diversity, Hamming
+from beamsplit.strategies.plan import Plan, Ranked, Schedule, check_schedule, check_term
+
+__all__ = ["DiverseSampling", "Sampling"]
+
+
+@dataclass(frozen=True)
+class _Draw:
+    """Every beam is a chain of its own, extended by one token drawn from the model's distribution.
+
+    The largest of log-probability plus Gumbel noise is a draw, so drawing is picking by perturbed keys,
+    and penalties and short lists work as they do elsewhere.
+    """
+
+    temperature: float
+    top_k: int | None
+    top_p: float | None
+    min_p: float | None
+
+    noisy = True
+    normalised = False
+
+    def __post_init__(self) -> None:
+        hint = ": for the likeliest token use BeamSearch(beams=1)"
+        checks.positive("temperature", self.temperature, hint)
+        if self.top_k is not None:
+            checks.at_least("top_k", self.top_k, 1)
+        if self.top_p is not None:
+            checks.fraction("top_p", self.top_p)
+        if self.min_p is not None:
+            checks.fraction("min_p", self.min_p)
+
+    def open_roots(self, beams: int) -> int:
+        return beams
+
+    def survivors(self, beams: int) -> int:
+        return 1
+
+    def perturb(self, scores: Scores, noise: Tensor) -> Scores:
+        return Scores(scores.log_prob, scores.gain, self._truncate(scores.gain) + noise)
+
+    def rank(self, score: Tensor, log_prob: Tensor, lists: Candidates, cost: Tensor | None) -> Ranked:
+        key, gain = lists.key, lists.gain
+        if cost is not None:
+            key, gain = key - cost, gain - cost
+        # A beam that holds nothing has nothing to draw.
+        order = key.masked_fill((score == -torch.inf).unsqueeze(-1), -torch.inf)
+        bound = lists.rest.masked_fill(score == -torch.inf, -torch.inf)
+        return Ranked(order, score.unsqueeze(-1) + gain, bound)
+
+    def pick(self, order: Tensor, count: int) -> Tensor:
+        beams, width = order.shape[-2:]
+        return order.argmax(-1) + torch.arange(beams, device=order.device) * width
+
+    def secure(self, picked: Tensor, needed: Tensor, bound: Tensor) -> Tensor:
+        return ((picked > bound) | (bound == -torch.inf)).all(-1)
+
+    def _truncate(self, gain: Tensor) -> Tensor:
+        """Tempered log-probabilities [rows vocab], -inf for tokens that may not be drawn."""
+        tempered = torch.log_softmax(gain / self.temperature, dim=-1)
+        floor = tempered.new_full((tempered.shape[0], 1), -torch.inf)
+        if self.top_k is not None and self.top_k < tempered.shape[1]:
+            floor = torch.maximum(floor, tempered.topk(self.top_k).values[:, -1:])
+        if self.min_p is not None:
+            floor = torch.maximum(floor, tempered.amax(1, keepdim=True) + _log(self.min_p))
+        if self.top_p is not None and self.top_p < 1:
+            floor = torch.maximum(floor, _nucleus_floor(tempered, floor, self.top_p))
+        return tempered.masked_fill(tempered < floor, -torch.inf)
+
+
+def _nucleus_floor(log_prob: Tensor, floor: Tensor, mass: float) -> Tensor:
+    """The lowest log-probability in the smallest set that holds this share of what is above `floor`."""
+    ranked = log_prob.sort(dim=1, descending=True).values
+    prob = ranked.exp().masked_fill(ranked < floor, 0.0)
+    prob = prob / prob.sum(1, keepdim=True)
+    before = prob.cumsum(1) - prob  # mass of all likelier tokens
+    return ranked.gather(1, (before < mass).sum(1, keepdim=True) - 1)
+
+
+def _log(p: float) -> float:
+    return float(torch.tensor(p, dtype=torch.double).log())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """Independent samples: ancestral, or truncated by top_k, min_p and top_p, in this order.
+
+    Temperature comes first. Tokens as likely as the last one admitted are admitted too.
+    """
+
+    samples: int
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+
+    def __post_init__(self) -> None:
+        checks.at_least("samples", self.samples, 1)
+        self.plan()
+
+    def plan(self) -> Plan:
+        rule = _Draw(self.temperature, self.top_k, self.top_p, self.min_p)
+        return Plan(groups=1, beams=self.samples, rule=rule)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiverseSampling:
+    """Diverse groups that sample instead of maximise.
+
+    Temperature and truncation shape the model's own distribution; each group then draws from it times
+    exp(-strength * penalty), so that a penalty never lets in a token the model does not trust.
+    """
+
+    groups: int
+    samples_per_group: int = 1
+    strength: float | Sequence[float] = 0.5
+    diversity: Diversity = field(default_factory=Hamming)
+    schedule: Schedule = "lockstep"
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+
+    def __post_init__(self) -> None:
+        checks.at_least("groups", self.groups, 1)
+        checks.at_least("samples_per_group", self.samples_per_group, 1)
+        check_term(self.diversity)
+        check_schedule(self.schedule)
+        self.plan()
+
+    def plan(self) -> Plan:
+        return Plan(
+            groups=self.groups,
+            beams=self.samples_per_group,
+            rule=_Draw(self.temperature, self.top_k, self.top_p, self.min_p),
+            strengths=checks.strengths(self.strength, self.groups),
+            diversity=self.diversity,
+            schedule=self.schedule,
+        )

@@ -1,0 +1,65 @@
+"""Beam search that discourages siblings (Li & Jurafsky, 2016)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from beamsplit import checks
+from beamsplit.candidates import Candidates, Scores
+from beamsplit.strategies.beam import best_places, worst_beats_all
+from beamsplit.strategies.plan import Plan, Ranked
+
+__all__ = ["DiverseSiblings"]
+
+
+@dataclass(frozen=True)
+class _RankSiblings:
+    """An extension loses `rate` for each place it has among the extensions of its beam, from 1."""
+
+    rate: float
+
+    noisy = False
+    normalised = False
+
+    def open_roots(self, beams: int) -> int:
+        return 1
+
+    def survivors(self, beams: int) -> int:
+        return beams
+
+    def perturb(self, scores: Scores, noise: Tensor) -> Scores:
+        return scores
+
+    def rank(self, score: Tensor, log_prob: Tensor, lists: Candidates, cost: Tensor | None) -> Ranked:
+        gain = lists.gain if cost is None else lists.gain - cost
+        # Lists are sorted by token, so that of equal siblings the lower token comes first.
+        place = gain.argsort(dim=-1, descending=True, stable=True).argsort(dim=-1) + 1
+        total = score.unsqueeze(-1) + (gain - self.rate * place.to(gain.dtype))
+        return Ranked(total, total, score + (lists.rest - self.rate * gain.shape[-1]))
+
+    def pick(self, order: Tensor, count: int) -> Tensor:
+        return best_places(order, count)
+
+    def secure(self, picked: Tensor, needed: Tensor, bound: Tensor) -> Tensor:
+        return worst_beats_all(needed, bound)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiverseSiblings:
+    """Beam search in which the k-th best extension of a beam loses rate * k.
+
+    A beam's second choice must then beat other beams' first ones by a margin, so fewer survivors share
+    a parent. With rate=0 it is beam search.
+    """
+
+    beams: int
+    rate: float
+
+    def __post_init__(self) -> None:
+        checks.at_least("beams", self.beams, 1)
+        checks.non_negative("rate", self.rate)
+
+    def plan(self) -> Plan:
+        return Plan(groups=1, beams=self.beams, rule=_RankSiblings(self.rate))
