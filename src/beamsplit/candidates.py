@@ -38,6 +38,16 @@ class Candidates:
             self.rest[rows],
         )
 
+    def shaped(self, like: Tensor) -> Candidates:
+        """The same lists, with the axes of `like` for the first one."""
+        return Candidates(
+            self.tokens.view(*like.shape, -1),
+            log_prob := self.log_prob.view(*like.shape, -1),
+            log_prob if self.gain is self.log_prob else self.gain.view(*like.shape, -1),
+            log_prob if self.key is self.log_prob else self.key.view(*like.shape, -1),
+            self.rest.view(like.shape),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Scores:

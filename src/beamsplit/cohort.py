@@ -38,8 +38,11 @@ class Cohort:
     beams: Beams
     found: Found
     strengths: Tensor  # [group 1 1]
+    precedes: Tensor  # [group group]: does the second come before the first?
     said: deque[Said]  # a step each, newest last
     time: int = 0
+    any_found: bool = False
+    dense: bool = False  # every beam is live, and their rows are in their order
 
     def keep_inputs(self, keep: Tensor) -> None:
         """Forget all other inputs."""
@@ -52,20 +55,40 @@ class Cohort:
         spelled = append(take(self.beams.tokens, picks.parent), picks.token)
         return spelled.masked_fill((picks.score == -torch.inf).unsqueeze(-1), -1)
 
-    def extend(self, picks: Picks, survivors: Tensor, alive: Tensor) -> None:
-        """Let the survivors among the picks [batch group beam], where alive, be the beams from now on."""
-        parent = picks.parent.gather(2, survivors)
+    def extend(self, picks: Picks) -> None:
+        """Let these picks [batch group beam] be the beams from now on."""
         self.beams = Beams(
-            append(take(self.beams.tokens, parent), picks.token.gather(2, survivors)),
-            picks.log_prob.gather(2, survivors),
-            torch.where(alive, picks.score.gather(2, survivors), -torch.inf),
-            self.beams.row.gather(2, parent),
+            append(take(self.beams.tokens, picks.parent), picks.token),
+            picks.log_prob,
+            picks.score,
+            self.beams.row.gather(2, picks.parent),
         )
 
     def stop(self, done: Tensor) -> None:
         """Give up the beams of groups that are done [batch group]."""
         score = self.beams.score.masked_fill(done.unsqueeze(2), -torch.inf)
         self.beams = replace(self.beams, score=score)
+
+    def hand_out_rows(self) -> tuple[Tensor, Tensor]:
+        """Give each live beam a row of the model's next answer, counting from 0. Returns, for each row,
+        the row of the last answer that it goes on from, and its token.
+        """
+        beams = self.beams
+        live = beams.live
+        self.dense = bool(live.all())
+        if self.dense:
+            rows, tokens = beams.row.flatten(), beams.tokens[..., -1].flatten()
+            place = torch.arange(len(rows), device=rows.device).view_as(beams.row)
+        else:
+            rows, tokens = beams.row[live], beams.tokens[..., -1][live]
+            place = (live.flatten().cumsum(0).view_as(beams.row) - 1).clamp(min=0)
+        self.beams = replace(beams, row=place)
+        return rows, tokens
+
+    def shift_rows(self, above: int, count: int) -> None:
+        """Make room for rows of other cohorts above; there are `count` in all."""
+        if above:
+            self.beams = replace(self.beams, row=(self.beams.row + above).clamp(max=count - 1))
 
     def record(self, spelled: Tensor, found_before: Tensor) -> None:
         """Note a step for later cohorts."""

@@ -87,8 +87,8 @@ class Hamming:
     local = True
 
     def penalty(self, tokens: Tensor, prefix: Tensor, earlier: Earlier) -> Tensor:
-        # [n e beam k] -> [n beam k]
-        return (tokens.unsqueeze(1) == earlier.tokens[:, :, None, None]).sum(1)
+        # [n beam k e] -> [n beam k]
+        return (tokens.unsqueeze(-1) == earlier.tokens[:, None, None]).sum(-1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -44,12 +44,20 @@ class Move:
     time: int
     picks: Picks
     """Extensions that were considered to the last; a score of -inf marks an empty place."""
-    beam: Tensor
-    """What became of each pick: the beam it is from now on, or -1 if it ended or was dropped."""
     ended: Tensor
     """Whether the pick's token is an end."""
     width: int
     """How many candidates of each beam were looked at."""
+    _live: Tensor = field(repr=False)  # [batch group beam] whether the beam lives on
+
+    @property
+    def beam(self) -> Tensor:
+        """What became of each pick: the beam it is from now on, or -1 if it ended or was dropped."""
+        goes_on = ~self.ended
+        beam = goes_on.cumsum(2) - 1
+        known = goes_on & (beam < self._live.shape[2])
+        beam = torch.where(known, beam, 0)
+        return torch.where(known & self._live.gather(2, beam), beam, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +169,14 @@ class Search:
         strengths = like.new_tensor(self.plan.strengths or (0.0,) * groups).view(-1, 1, 1)
         if self.against is None:
             strengths[0] = 0.0  # the first group has nobody to heed
+        precedes = torch.ones(size, size, dtype=torch.bool, device=self.device).tril(-1)
         return [
             Cohort(
                 groups=range(first, first + size),
                 beams=Beams.roots(self.batch, size, beams, self.plan.rule.open_roots(beams), like),
                 found=Found.none(self.batch, size, self.places, like),
                 strengths=strengths[first : first + size],
+                precedes=precedes,
                 said=deque(maxlen=groups - first),
             )
             for first in range(0, groups, size)
@@ -204,39 +214,35 @@ class Search:
         )
 
     def _step_cohort(self, place: int, cohort: Cohort, lists: _Lists) -> Move:
-        picks, survivors, width = self._pick(place, cohort, lists)
-        real = picks.score > -torch.inf
-        ended = self.is_end[picks.token] & real
-        alive = (real & ~ended).gather(2, survivors)
+        chosen = self._choose(place, cohort, lists)
         found_before = cohort.found.tokens
-        self._collect(cohort, picks, ended, survivors, alive)
+        if chosen.any_end or self._is_last(cohort):
+            self._collect(cohort, chosen)
         if place + 1 < len(self.cohorts):
-            cohort.record(cohort.spell(picks.first(self.plan.beams)), found_before)
-        survivors, alive = survivors[..., : self.plan.beams], alive[..., : self.plan.beams]
-        cohort.extend(picks, survivors, alive)
+            cohort.record(cohort.spell(chosen.picks.first(self.plan.beams)), found_before)
+        cohort.extend(chosen.live.first(self.plan.beams))
         cohort.time += 1
-        cohort.stop(self._done(place, cohort))
-        slots = torch.arange(self.plan.beams, device=self.device)
-        beam = torch.full_like(picks.token, -1).scatter_(
-            2, survivors, torch.where(cohort.beams.live, slots, -1)
+        self._stop_done(place, cohort)
+        return Move(
+            cohort.groups, cohort.time - 1, chosen.picks, chosen.ends, chosen.width, cohort.beams.live
         )
-        return Move(cohort.groups, cohort.time - 1, picks, beam, ended, width)
 
-    def _pick(self, place: int, cohort: Cohort, lists: _Lists) -> tuple[Picks, Tensor, int]:
-        """Picks that are certain; which of them go on if they are real; how long lists had to be."""
+    def _choose(self, place: int, cohort: Cohort, lists: _Lists) -> _Chosen:
+        """Let the groups pick, from lists long enough that the picks are certain."""
         keep = self.places if self._is_last(cohort) else self.plan.beams
         count = keep + self.plan.beams * len(self.limits.ends)  # so that enough are left when some end
-        rule, interplay, width = self.plan.rule, self._interplay(place, cohort), self.width
+        interplay, width = self._interplay(place, cohort), self.width
         while True:
-            picks = settle(rule, cohort.beams, lists.of(cohort, width), count, interplay)
-            survivors = _first_without(self.is_end[picks.token], keep)
-            needed = picks.order.gather(2, survivors)
-            if width >= self.vocabulary or bool(rule.secure(picks.order, needed, picks.bound).all()):
+            listed = lists.of(cohort, width)
+            picks, bound = settle(self.plan.rule, cohort.beams, listed, count, interplay)
+            chosen = _Chosen.of(picks, self.is_end[picks.token], keep, min(width, self.vocabulary))
+            secure = self.plan.rule.secure(picks.order, chosen.live.order[..., -1], bound)
+            if width >= self.vocabulary or bool(secure.all()):
                 break
             width *= 4
         if not getattr(self.plan.diversity, "local", True):
             self.width = width  # a term that reaches far now will do so again
-        return picks, survivors, min(width, self.vocabulary)
+        return chosen
 
     def _is_last(self, cohort: Cohort) -> bool:
         return cohort.time + 1 == self.limits.max_length
@@ -247,7 +253,8 @@ class Search:
         outside = self._outside(place, cohort.time)
         if outside is None and len(cohort.groups) == 1:
             return None
-        return Interplay(self.plan.diversity, cohort.strengths, cohort.found.tokens, outside)
+        term, found = self.plan.diversity, cohort.found.tokens
+        return Interplay(term, cohort.strengths, cohort.precedes, found, outside)
 
     def _outside(self, place: int, time: int) -> Earlier | None:
         """What a cohort's first group has to heed already: earlier cohorts, or `against`."""
@@ -255,25 +262,32 @@ class Search:
             return Earlier.of(self.against, time)
         return as_earlier(look_back(self.cohorts[:place])) if place else None
 
-    def _collect(self, cohort: Cohort, picks: Picks, ended: Tensor, survivors: Tensor, alive: Tensor) -> None:
-        """Move hypotheses that are complete to what the groups have found."""
-        # An end counts if it is among the best picks, as many as there are beams; at the last step
-        # whatever would live on is complete too.
-        complete = ended.clone()
+    def _collect(self, cohort: Cohort, chosen: _Chosen) -> None:
+        """Move hypotheses that are complete to what the groups have found.
+
+        An end counts if it is among the best picks, as many as there are beams. At the last step all
+        that would live on is complete too.
+        """
+        picks, ends = chosen.picks, chosen.ends
+        complete = ends.clone()
         complete[..., self.plan.beams :] = False
         if self._is_last(cohort):
-            complete.scatter_(2, survivors, complete.gather(2, survivors) | alive)
-        if not bool(complete.any()):
-            return
+            complete |= ~ends & ((~ends).cumsum(2) <= self.places)
         score = self.limits.scorer.final(picks.score, cohort.time + 1)
         cohort.found = cohort.found.add(
-            Found(cohort.spell(picks), picks.log_prob, score.masked_fill(~complete, -torch.inf), ended)
+            Found(cohort.spell(picks), picks.log_prob, score.masked_fill(~complete, -torch.inf), ends)
         )
+        cohort.any_found = True
+
+    def _stop_done(self, place: int, cohort: Cohort) -> None:
+        """Give up beams that can no longer become one of their group's hypotheses."""
+        if cohort.time == self.limits.max_length:
+            cohort.stop(torch.ones_like(cohort.beams.live[..., 0]))
+        elif cohort.any_found:
+            cohort.stop(self._done(place, cohort))
 
     def _done(self, place: int, cohort: Cohort) -> Tensor:
-        """[batch group]: no beam can still become one of the group's hypotheses."""
-        if cohort.time == self.limits.max_length:
-            return torch.ones_like(cohort.found.ended[..., 0])
+        """[batch group]: the group's hypotheses are as many as its beams, and all beat what may come."""
         best = cohort.beams.score.amax(2)
         bound = self.limits.scorer.bound(best, cohort.time, self.limits.max_length)
         if self.guided:  # totals may rise
@@ -311,23 +325,46 @@ class Search:
 
     def _step_model(self, answer: _Answer, must_copy: bool) -> _Answer | None:
         """One row for each live beam, whichever group it is in."""
-        started = [cohort for cohort in self.cohorts if cohort.time]
-        live = [cohort.beams.live for cohort in started]
-        rows = torch.cat([c.beams.row[mask] for c, mask in zip(started, live, strict=True)])
-        tokens = torch.cat([c.beams.tokens[..., -1][mask] for c, mask in zip(started, live, strict=True)])
-        above = 0
-        for cohort, mask in zip(started, live, strict=True):
-            place = mask.flatten().cumsum(0).view_as(mask) - 1 + above
-            cohort.beams = replace(cohort.beams, row=place.clamp(min=0))
-            above += int(mask.sum())
-        if not above:
+        parts = [cohort.hand_out_rows() for cohort in self.cohorts if cohort.time]
+        count = sum(len(rows) for rows, _ in parts)
+        if not count:
             return None
+        above = 0
+        for cohort, (rows, _) in zip(self.cohorts, parts, strict=False):
+            cohort.shift_rows(above, count)
+            above += len(rows)
+        rows = torch.cat([rows for rows, _ in parts]) if len(parts) > 1 else parts[0][0]
+        tokens = torch.cat([tokens for _, tokens in parts]) if len(parts) > 1 else parts[0][1]
         state = answer.state
         # Rows that stay as they are need no copy, except of roots, which later groups start from too.
         if must_copy or not torch.equal(rows, torch.arange(answer.rows, device=self.device)):
             state = self.model.select(state, rows)
         logits, state = self.model.step(tokens, state)
-        return _Answer(logits, state, above)
+        return _Answer(logits, state, count)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """The picks of some groups, and what is to become of them."""
+
+    picks: Picks
+    ends: Tensor  # [batch group pick]
+    any_end: bool
+    live: Picks  # those to go on, best first; a score of -inf where there are too few
+    width: int
+
+    @classmethod
+    def of(cls, picks: Picks, ends: Tensor, keep: int, width: int) -> _Chosen:
+        if not bool(ends.any()):
+            return cls(picks, ends, False, picks.first(keep), width)
+        places = ends.to(torch.uint8).argsort(dim=2, stable=True)[..., :keep]
+        live, dead = picks.take(places), ends.gather(2, places)
+        live = replace(
+            live,
+            score=live.score.masked_fill(dead, -torch.inf),
+            order=live.order.masked_fill(dead, -torch.inf),
+        )
+        return cls(picks, ends, True, live, width)
 
 
 class _Lists:
@@ -348,7 +385,9 @@ class _Lists:
             return self._perturbed(cohort, width)
         if width not in self._lists:
             self._lists[width] = self._shortlist(self._scores, width)
-        return self._lists[width].at(cohort.beams.row)
+        lists = self._lists[width]
+        alone = len(self._search.cohorts) == 1
+        return lists.shaped(cohort.beams.row) if alone and cohort.dense else lists.at(cohort.beams.row)
 
     def _perturbed(self, cohort: Cohort, width: int) -> Candidates:
         """Beams that share a row, as all do at first, must not share their noise: a row for each."""
@@ -370,13 +409,6 @@ class _Lists:
         ends = torch.tensor(self._search.limits.ends, dtype=torch.long, device=rows.device)
         self._scores.log_prob[rows, ends] = -torch.inf
         self._scores.gain[rows, ends] = -torch.inf
-
-
-def _first_without(ends: Tensor, count: int) -> Tensor:
-    """Places of the first `count` picks that do not end [batch group pick] -> [batch group count]; those
-    that do come last.
-    """
-    return ends.to(torch.uint8).argsort(dim=2, stable=True)[..., :count]
 
 
 def _among(sequences: Tensor, others: Tensor) -> Tensor:

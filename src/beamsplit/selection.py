@@ -32,13 +32,15 @@ class Picks:
     log_prob: Tensor  # of the whole prefix
     score: Tensor  # of the whole prefix; -inf: no pick at all
     cost: Tensor  # what this token's penalty took off the score
-    order: Tensor
-    bound: Tensor  # [batch group beam] on the order of what was not listed
+    order: Tensor  # what they were picked by
 
     def first(self, count: int) -> Picks:
         """The best `count`."""
-        kept = {f.name: getattr(self, f.name)[..., :count] for f in fields(self)}
-        return Picks(**{**kept, "bound": self.bound})
+        return Picks(*(getattr(self, f.name)[..., :count] for f in fields(self)))
+
+    def take(self, places: Tensor) -> Picks:
+        """Those at these places [batch group n]."""
+        return Picks(*(getattr(self, f.name).gather(2, places) for f in fields(self)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ class Interplay:
 
     term: Diversity
     strengths: Tensor  # [group 1 1]
+    precedes: Tensor  # [group group]: does the second come before the first?
     found: Tensor  # [batch group place length] what these groups have found in earlier steps
     outside: Earlier | None  # of groups that stepped before; n is batch
 
@@ -58,7 +61,10 @@ class Interplay:
         tokens, prefix = lists.tokens.flatten(0, 1), beams.tokens.flatten(0, 1)
         penalty = self.term.penalty(tokens, prefix, earlier)
         _check_shape(self.term, penalty, tokens)
-        return self.strengths * penalty.view(lists.tokens.shape).to(lists.gain.dtype)
+        penalty = penalty.view(lists.tokens.shape)
+        if penalty.is_floating_point():  # round once, and only then multiply, at whatever width
+            penalty = penalty.to(lists.gain.dtype)
+        return self.strengths * penalty
 
     def _earlier(self, beams: Beams, said: _Choice | None) -> Earlier:
         theirs = None if self.outside is None else _repeat(self.outside, beams.score.shape[1])
@@ -75,61 +81,77 @@ class Interplay:
     def _seen(self, held: Tensor) -> Tensor:
         """What each group may see of the others: [batch group x ...] -> [batch*group group*x ...]."""
         groups, places = held.shape[1:3]
-        group = torch.arange(groups, device=held.device)
-        precedes = group.repeat_interleave(places) < group[:, None]  # [group group*x]
-        mask = precedes.view(1, groups, groups * places, *[1] * (held.dim() - 3))
-        return torch.where(mask, held.flatten(1, 2).unsqueeze(1), -1).flatten(0, 1)
+        mask = self.precedes.view(1, groups, groups, *[1] * (held.dim() - 2))
+        seen = torch.where(mask, held.unsqueeze(1), -1)  # [batch group group x ...]
+        return seen.view(held.shape[0] * groups, groups * places, *held.shape[3:])
 
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """The best `beams` picks of each group in one round. [batch group beam]"""
+    """The best picks of each group in one round, as many as beams. [batch group beam]"""
 
     places: Tensor  # in the flattened lists
-    parents: Tensor
     tokens: Tensor  # -1 where there was nothing to pick
+    width: int  # of the lists
 
     def spell(self, beams: Beams) -> Tensor:
         """The picks in full, -1 throughout where there was nothing: [batch group beam time+1]."""
-        spelled = append(take(beams.tokens, self.parents), self.tokens)
+        spelled = append(take(beams.tokens, self.places // self.width), self.tokens)
         return spelled.masked_fill((self.tokens < 0).unsqueeze(-1), -1)
 
 
-def settle(rule: Rule, beams: Beams, lists: Candidates, count: int, interplay: Interplay | None) -> Picks:
-    """`count` picks for each group, each group having taken the groups before it into account."""
+def settle(
+    rule: Rule, beams: Beams, lists: Candidates, count: int, interplay: Interplay | None
+) -> tuple[Picks, Tensor]:
+    """`count` picks for each group, each group having taken the groups before it into account.
+
+    Second comes the bound [batch group beam] on the order of what was not listed.
+    """
+    cost = None if interplay is None else _settled_cost(rule, beams, lists, interplay)
+    ranked = rule.rank(beams.score, beams.log_prob, lists, cost)
+    places = rule.pick(ranked.order, count)
+    return _picks(beams, lists, ranked, places, cost), ranked.bound
+
+
+def _settled_cost(rule: Rule, beams: Beams, lists: Candidates, interplay: Interplay) -> Tensor | None:
+    """What candidates cost when every group says what it says in view of these very costs."""
     groups, width = beams.score.shape[1:]
+    complete = bool((lists.key > -torch.inf).all() & beams.live.all())  # every pick will be real
+    cost = interplay.cost(beams, lists, None)
     said: _Choice | None = None
-    for _ in range(groups if interplay is not None else 1):
-        cost = None if interplay is None else interplay.cost(beams, lists, said)
-        ranked = rule.rank(beams.score, beams.log_prob, lists, cost)
-        places = rule.pick(ranked.order, count)
-        if said is not None and torch.equal(said.places, places[..., :width]):
+    for _ in range(groups - 1):
+        order = rule.rank(beams.score, beams.log_prob, lists, cost).order
+        places = rule.pick(order, width)
+        if said is not None and torch.equal(said.places, places):
             break
-        said = _choice(ranked, places[..., :width], lists)
+        said = _choice(order, places, lists, complete)
+        cost = interplay.cost(beams, lists, said)
     if cost is not None:
-        _check_values(interplay, cost)
-    return _picks(beams, lists, ranked, places, cost)
+        _check_values(interplay.term, cost)
+    return cost
 
 
-def _choice(ranked: Ranked, places: Tensor, lists: Candidates) -> _Choice:
+def _choice(order: Tensor, places: Tensor, lists: Candidates, complete: bool) -> _Choice:
     tokens = lists.tokens.flatten(2).gather(2, places)
-    nothing = ranked.order.flatten(2).gather(2, places) == -torch.inf
-    return _Choice(places, places // lists.tokens.shape[-1], tokens.masked_fill(nothing, -1))
+    if not complete:
+        tokens = tokens.masked_fill(order.flatten(2).gather(2, places) == -torch.inf, -1)
+    return _Choice(places, tokens, lists.tokens.shape[-1])
 
 
 def _picks(beams: Beams, lists: Candidates, ranked: Ranked, places: Tensor, cost: Tensor | None) -> Picks:
     parent = places // lists.tokens.shape[-1]
     order = ranked.order.flatten(2).gather(2, places)
-    score = order if ranked.score is ranked.order else ranked.score.flatten(2).gather(2, places)
+    score = order
+    if ranked.score is not ranked.order:
+        # What cannot be picked has no score, whatever the rule made of it.
+        score = ranked.score.flatten(2).gather(2, places).masked_fill(order == -torch.inf, -torch.inf)
     return Picks(
         parent=parent,
         token=lists.tokens.flatten(2).gather(2, places),
         log_prob=beams.log_prob.gather(2, parent) + lists.log_prob.flatten(2).gather(2, places),
-        # What cannot be picked has no score, whatever the rule made of it.
-        score=score.masked_fill(order == -torch.inf, -torch.inf),
+        score=score,
         cost=torch.zeros_like(order) if cost is None else cost.flatten(2).gather(2, places),
         order=order,
-        bound=ranked.bound,
     )
 
 
@@ -159,13 +181,12 @@ def _check_shape(term: Diversity, penalty: object, tokens: Tensor) -> None:
         )
 
 
-def _check_values(interplay: Interplay | None, cost: Tensor) -> None:
+def _check_values(term: Diversity, cost: Tensor) -> None:
     """Costs are strengths times penalties, so one look at the costs is a look at the penalties."""
-    assert interplay is not None
     if bool(((cost >= 0) & (cost < torch.inf)).all()):
         return
     value = float(cost[~((cost >= 0) & (cost < torch.inf))][0])
     raise TermError(
-        f"{type(interplay.term).__name__}.penalty times its strength is {value:g}: "
+        f"{type(term).__name__}.penalty times its strength is {value:g}: "
         "a penalty must be finite and 0 or more (to reward, penalise the rest)"
     )

@@ -38,20 +38,24 @@ class Maximise:
     def pick(self, order: Tensor, count: int) -> Tensor:
         return best_places(order, count)
 
-    def secure(self, picked: Tensor, needed: Tensor, bound: Tensor) -> Tensor:
-        return worst_beats_all(needed, bound)
+    def secure(self, picked: Tensor, worst: Tensor, bound: Tensor) -> Tensor:
+        return beats_all(worst, bound)
 
 
 def best_places(order: Tensor, count: int) -> Tensor:
     """The best over all beams. Lists are sorted by token, so a stable sort breaks ties by lower beam,
     then by lower token.
     """
-    return order.flatten(2).sort(dim=2, descending=True, stable=True).indices[..., :count]
+    flat = order.flatten(2)
+    if count == 1:
+        return flat.argmax(2, keepdim=True)  # the first of equals
+    return flat.sort(dim=2, descending=True, stable=True).indices[..., :count]
 
 
-def worst_beats_all(needed: Tensor, bound: Tensor) -> Tensor:
+def beats_all(worst: Tensor, bound: Tensor) -> Tensor:
+    """[batch group], [batch group beam] -> [batch group]; nothing is left out where the bound is -inf."""
     highest = bound.amax(-1)
-    return (needed.amin(-1) > highest) | (highest == -torch.inf)
+    return (worst > highest) | (highest == -torch.inf)
 
 
 @dataclass(frozen=True, kw_only=True)

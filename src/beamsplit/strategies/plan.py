@@ -57,11 +57,12 @@ class Rule(Protocol):
         """Places [batch group n] in order.flatten(2), best first; n is `count` if there are as many."""
         ...
 
-    def secure(self, picked: Tensor, needed: Tensor, bound: Tensor) -> Tensor:
+    def secure(self, picked: Tensor, worst: Tensor, bound: Tensor) -> Tensor:
         """[batch group]: no unlisted extension could have been picked instead.
 
-        `picked` [batch group n] is the order of all picks, `needed` of those that matter, `bound`
-        [batch group beam] that of `rank`. Equality does not do: a tie might go to the unlisted one.
+        `picked` [batch group n] is the order of all picks, `worst` [batch group] that of the last one
+        that matters, `bound` [batch group beam] that of `rank`. Equality does not do: the tie might go
+        to the unlisted one.
         """
         ...
 
@@ -94,5 +95,6 @@ def check_term(diversity: object) -> None:
     if not callable(getattr(diversity, "penalty", None)) or isinstance(diversity, type):
         hint = f": write {diversity.__name__}()" if isinstance(diversity, type) else ""
         raise ArgumentError(
-            f"diversity must be a term with a penalty(tokens, prefix, earlier) method, not {diversity!r}{hint}"
+            f"diversity must be a term with a method penalty(tokens, prefix, earlier), not {diversity!r}"
+            f"{hint}"
         )

@@ -64,7 +64,7 @@ class _Draw:
         beams, width = order.shape[-2:]
         return order.argmax(-1) + torch.arange(beams, device=order.device) * width
 
-    def secure(self, picked: Tensor, needed: Tensor, bound: Tensor) -> Tensor:
+    def secure(self, picked: Tensor, worst: Tensor, bound: Tensor) -> Tensor:
         return ((picked > bound) | (bound == -torch.inf)).all(-1)
 
     def _truncate(self, gain: Tensor) -> Tensor:

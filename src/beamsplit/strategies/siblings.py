@@ -8,7 +8,7 @@ from torch import Tensor
 
 from beamsplit import checks
 from beamsplit.candidates import Candidates, Scores
-from beamsplit.strategies.beam import best_places, worst_beats_all
+from beamsplit.strategies.beam import beats_all, best_places
 from beamsplit.strategies.plan import Plan, Ranked
 
 __all__ = ["DiverseSiblings"]
@@ -42,8 +42,8 @@ class _RankSiblings:
     def pick(self, order: Tensor, count: int) -> Tensor:
         return best_places(order, count)
 
-    def secure(self, picked: Tensor, needed: Tensor, bound: Tensor) -> Tensor:
-        return worst_beats_all(needed, bound)
+    def secure(self, picked: Tensor, worst: Tensor, bound: Tensor) -> Tensor:
+        return beats_all(worst, bound)
 
 
 @dataclass(frozen=True, kw_only=True)
