@@ -6,7 +6,6 @@ all groups; everything behind it works on lists of a few dozen tokens.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -16,6 +15,8 @@ from beamsplit.errors import ModelError
 from beamsplit.model import Guided, Logits, wide
 
 __all__ = ["Candidates", "Scores"]
+
+_HEIGHT = 8  # of a column; see top_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,20 +125,19 @@ def check_finite(candidates: Candidates, logits: Logits) -> None:
 def top_tokens(key: Tensor, width: int) -> Tensor:
     """Ids of the `width` largest entries of each row [rows vocab] -> [rows width], in no order.
 
-    On a CPU `topk` is slow on long rows, so cut them into columns: at least one of the `width` columns
-    with the largest maxima holds each of the `width` largest entries, and maxima are quick to find.
+    On a CPU `topk` is slow on long rows. So cut them into columns of a few entries each and take the
+    `width` columns with the largest maxima, which is the same task on a shorter row: among them are
+    all the entries looked for.
     """
     rows, vocabulary = key.shape
-    height = min(32, int(math.sqrt(vocabulary / width)))
-    if key.device.type != "cpu" or height < 8:
+    columns = vocabulary // _HEIGHT
+    if key.device.type != "cpu" or columns < 2 * width:
         return key.topk(width, sorted=False).indices
-    columns = vocabulary // height
-    grid = key[:, : height * columns].view(rows, height, columns)
-    chosen = grid.amax(1).topk(width, sorted=False).indices  # [rows width]
-    tokens = (chosen.unsqueeze(1) + torch.arange(0, height * columns, columns)[:, None]).flatten(1)
-    if vocabulary > height * columns:  # the few that fill no column
-        left_over = torch.arange(height * columns, vocabulary).expand(rows, -1)
-        tokens = torch.cat([tokens, left_over], dim=1)
+    even = columns * _HEIGHT
+    chosen = top_tokens(key[:, :even].view(rows, _HEIGHT, columns).amax(1), width)
+    tokens = (chosen.unsqueeze(1) + torch.arange(0, even, columns).unsqueeze(1)).view(rows, -1)
+    if even < vocabulary:  # the few that fill no column
+        tokens = torch.cat([tokens, torch.arange(even, vocabulary).expand(rows, -1)], dim=1)
     return tokens.gather(1, key.gather(1, tokens).topk(width, sorted=False).indices)
 
 

@@ -1,0 +1,73 @@
+"""Whole decodes: diverse beam search, beam search, and the bare model calls they make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+import beamsplit
+from beamsplit import BeamSearch, DiverseBeamSearch
+from benchmarks.models import DotModel, GruModel
+from benchmarks.timing import take_turns
+
+__all__ = ["Case", "measure_decoding"]
+
+LENGTH = 20
+BEAMS = 20
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    vocabulary: int
+    kind: Literal["gru", "dot"]
+    batch: int
+
+
+def measure_decoding(case: Case, turns: int) -> dict[str, Any]:
+    model = GruModel(case.vocabulary) if case.kind == "gru" else DotModel(case.vocabulary)
+    inputs = torch.randn(case.batch, model.embedding.embedding_dim)
+    strategies = {
+        "bs": BeamSearch(beams=BEAMS),
+        "dbs": DiverseBeamSearch(groups=BEAMS, beams_per_group=1, strength=0.5),
+    }
+    contestants: dict[str, Callable[[], object]] = {}
+    for name, strategy in strategies.items():
+
+        def decode(strategy: BeamSearch | DiverseBeamSearch = strategy) -> object:
+            # No end token: every search takes the same steps on the same rows.
+            return beamsplit.decode(model, inputs, strategy, max_length=LENGTH)
+
+        contestants[name] = decode
+        contestants[name + " bare"] = bare_calls(model, decode)
+    times = take_turns(contestants, turns)
+    return {
+        "model": case.name,
+        "batch": case.batch,
+        "beams": BEAMS,
+        "steps": LENGTH,
+        "turns": turns,
+        "bs_ms_per_step": times["bs"].median / LENGTH * 1e3,
+        "dbs_over_bs": times["dbs"].ratio_to(times["bs"]),
+        "bs_over_bare": times["bs"].ratio_to(times["bs bare"]),
+        "dbs_over_bare": times["dbs"].ratio_to(times["dbs bare"]),
+    }
+
+
+def bare_calls(model: GruModel | DotModel, decode: Callable[[], object]) -> Callable[[], object]:
+    """The model calls of a decode, with nothing in between."""
+    model.rows.clear()
+    decode()
+    calls = [
+        (torch.zeros(rows, dtype=torch.long), torch.randn(rows, model.embedding.embedding_dim))
+        for rows in model.rows
+    ]
+
+    def replay() -> None:
+        for tokens, state in calls:
+            model.step(tokens, state)
+
+    return replay
