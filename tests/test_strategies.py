@@ -647,11 +647,13 @@ def test_an_input_draws_the_same_in_any_company() -> None:
     assert batch[0] != batch[1]
 
 
-def test_one_seed_counts_up_over_the_batch() -> None:
+def test_one_seed_serves_a_whole_batch_and_neighbouring_seeds_have_nothing_in_common() -> None:
     strategy = Sampling(samples=3)
-    assert draw(strategy, LETTERS, max_length=4, many=3, seed=5) == draw(
-        strategy, LETTERS, max_length=4, many=3, seed=[5, 6, 7]
-    )
+    five, six = (draw(strategy, LETTERS, max_length=6, many=3, seed=seed) for seed in (5, 6))
+    assert five[0] == draw(strategy, LETTERS, max_length=6, many=1, seed=[5])[0]
+    # Were the place in the batch simply added to the seed, input 1 of seed 5 would be input 0 of seed 6.
+    everything = [*five, *six]
+    assert all(a != b for i, a in enumerate(everything) for b in everything[:i])
 
 
 # Diverse sampling
@@ -912,3 +914,24 @@ def test_stochastic_beams_do_not_depend_on_the_width_of_lists(width: int) -> Non
     strategy = StochasticBeamSearch(beams=3)
     whole = draw(strategy, LETTERS, max_length=4, many=100, end=0)
     assert draw(strategy, LETTERS, max_length=4, many=100, end=0, list_width=width) == whole
+
+
+# Dead ends
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        BeamSearch(beams=4),
+        Sampling(samples=4),
+        Sampling(samples=4, top_p=0.9),
+        StochasticBeamSearch(beams=4),
+        DiverseSampling(groups=2, samples_per_group=2),
+    ],
+    ids=repr,
+)
+def test_a_beam_that_may_not_end_and_cannot_go_on_is_dropped(strategy: Strategy) -> None:
+    # After c only the end can follow, and min_length forbids it: c's beams lead nowhere, a's go on.
+    table = [[0, 0.5, 0, 0.5], [0.5, 0.5, 0, 0], [1.0, 0, 0, 0], [1.0, 0, 0, 0]]
+    found = draw(strategy, table, max_length=4, many=20, end=END, min_length=4)
+    assert {h.tokens for each in found for h in each} == {(A, A, A, A), (A, A, A, END)}

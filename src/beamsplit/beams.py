@@ -26,15 +26,10 @@ class Beams:
     row: Tensor  # [batch group beam] the row of the model's state and logits that stands for the beam
 
     @classmethod
-    def roots(cls, batch: int, groups: int, beams: int, open_roots: int, like: Tensor) -> Beams:
-        """Groups before their first token. Only `open_roots` of the beams may be extended: were it more
-        than one, a search that ranks all beams together would find each extension as often.
-        """
-        score = like.new_full((batch, groups, beams), -torch.inf)
-        score[..., :open_roots] = 0.0
-        tokens = torch.empty(batch, groups, beams, 0, dtype=torch.long, device=like.device)
-        row = torch.zeros(batch, groups, beams, dtype=torch.long, device=like.device)
-        return cls(tokens, torch.zeros_like(score), score, row)
+    def roots(cls, score: Tensor) -> Beams:
+        """Groups before their first token, with the scores that they begin with."""
+        tokens = torch.empty(*score.shape, 0, dtype=torch.long, device=score.device)
+        return cls(tokens, torch.zeros_like(score), score, torch.zeros_like(score, dtype=torch.long))
 
     @property
     def live(self) -> Tensor:

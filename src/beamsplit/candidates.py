@@ -13,6 +13,7 @@ from torch import Tensor
 
 from beamsplit.errors import ModelError
 from beamsplit.model import Guided, Logits, wide
+from beamsplit.model import plain as as_plain
 
 __all__ = ["Candidates", "Scores"]
 
@@ -86,12 +87,12 @@ def join_logits(upper: Logits, lower: Logits) -> Logits:
     if isinstance(upper, Guided) and isinstance(lower, Guided):
         logits = torch.cat([upper.logits, lower.logits])
         return Guided(logits, torch.cat([upper.guidance, lower.guidance]))
-    return torch.cat([_plain(upper), _plain(lower)])
+    return torch.cat([as_plain(upper), as_plain(lower)])
 
 
 def read(logits: Logits, rows: int | None, vocabulary: int | None) -> Scores:
     """Log-probabilities of a model's answer, after checking its shape."""
-    plain = _plain(logits)
+    plain = as_plain(logits)
     _check_shape(plain, rows, vocabulary)
     log_prob = torch.log_softmax(plain, dim=-1, dtype=wide(plain.dtype))
     if not isinstance(logits, Guided):
@@ -104,12 +105,17 @@ def read(logits: Logits, rows: int | None, vocabulary: int | None) -> Scores:
     return Scores(log_prob, gain, gain)
 
 
-def check_finite(candidates: Candidates, logits: Logits) -> None:
-    """Raise if some row has no distribution. NaN spreads over its row, so the lists are enough to tell."""
-    if not bool(candidates.key.isnan().any()):
+def check_finite(scores: Scores, logits: Logits) -> None:
+    """Raise if some row has no distribution. NaN spreads over a row of log-probabilities, so that one
+    entry tells; guidance has to be looked at whole.
+    """
+    bad = scores.log_prob[:, 0].isnan()
+    if isinstance(logits, Guided):
+        bad = bad | (scores.gain.isnan() | (scores.gain == torch.inf)).any(1)
+    if not bool(bad.any()):
         return
-    plain = _plain(logits)
-    row = int(candidates.key.isnan().any(1).nonzero()[0, 0])
+    plain = as_plain(logits)
+    row = int(bad.nonzero()[0, 0])
     values = plain[row]
     if bool(values.isnan().any()):
         problem = f"NaN at token {int(values.isnan().nonzero()[0, 0])}"
@@ -139,10 +145,6 @@ def top_tokens(key: Tensor, width: int) -> Tensor:
     if even < vocabulary:  # the few that fill no column
         tokens = torch.cat([tokens, torch.arange(even, vocabulary).expand(rows, -1)], dim=1)
     return tokens.gather(1, key.gather(1, tokens).topk(width, sorted=False).indices)
-
-
-def _plain(logits: Logits) -> Tensor:
-    return logits.logits if isinstance(logits, Guided) else logits
 
 
 def _check_shape(logits: Tensor, rows: int | None, vocabulary: int | None) -> None:

@@ -8,7 +8,13 @@ from numbers import Integral, Real
 
 from beamsplit.errors import ArgumentError
 
-__all__ = ["at_least", "fraction", "positive", "strengths"]
+__all__ = ["at_least", "fraction", "non_negative", "positive", "shown", "strengths", "whole_number"]
+
+
+def shown(value: object) -> str:
+    """A value for an error message: on one line, and not too long."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 100 else text[:97] + "..."
 
 
 def at_least(name: str, value: object, least: int) -> int:
@@ -17,29 +23,40 @@ def at_least(name: str, value: object, least: int) -> int:
     >>> at_least("groups", 3, 1)
     3
     """
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ArgumentError(f"{name} must be a whole number of at least {least}, not {value!r}")
-    return int(value)
+    if not is_whole(value) or value < least:  # type: ignore[operator]
+        raise ArgumentError(f"{name} must be a whole number of at least {least}, not {shown(value)}")
+    return int(value)  # type: ignore[call-overload, no-any-return]
+
+
+def whole_number(name: str, value: object, hint: str = "") -> int:
+    """A whole number of any sign."""
+    if not is_whole(value):
+        raise ArgumentError(f"{name} must be a whole number{hint}, not {shown(value)}")
+    return int(value)  # type: ignore[call-overload, no-any-return]
+
+
+def is_whole(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def positive(name: str, value: object, hint: str = "") -> float:
     """A finite number above zero."""
     if not _is_number(value) or not 0 < value < math.inf:  # type: ignore[operator]
-        raise ArgumentError(f"{name} must be a finite number above 0, not {value!r}{hint}")
+        raise ArgumentError(f"{name} must be a finite number above 0, not {shown(value)}{hint}")
     return float(value)  # type: ignore[arg-type]
 
 
 def fraction(name: str, value: object) -> float:
     """A number in (0, 1]."""
     if not _is_number(value) or not 0 < value <= 1:  # type: ignore[operator]
-        raise ArgumentError(f"{name} must lie above 0 and at most at 1, not {value!r}")
+        raise ArgumentError(f"{name} must lie above 0 and at most at 1, not {shown(value)}")
     return float(value)  # type: ignore[arg-type]
 
 
 def non_negative(name: str, value: object) -> float:
     """A finite number of zero or more."""
     if not _is_number(value) or not 0 <= value < math.inf:  # type: ignore[operator]
-        raise ArgumentError(f"{name} must be a finite number of 0 or more, not {value!r}")
+        raise ArgumentError(f"{name} must be a finite number of 0 or more, not {shown(value)}")
     return float(value)  # type: ignore[arg-type]
 
 

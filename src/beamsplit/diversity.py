@@ -158,14 +158,10 @@ class Embedding:
 
     def __post_init__(self) -> None:
         if not isinstance(self.of, Hamming | Cumulative | NGram):
-            raise ArgumentError(f"of must be Hamming(), Cumulative(...) or NGram(...), not {self.of!r}")
-        if self.vectors.dim() != 2 or not self.vectors.is_floating_point():
             raise ArgumentError(
-                f"vectors must be a float tensor [vocabulary dimensions], not "
-                f"{self.vectors.dtype} {list(self.vectors.shape)}"
+                f"of must be Hamming(), Cumulative(...) or NGram(...), not {checks.shown(self.of)}"
             )
-        if not bool(self.vectors.isfinite().all()):
-            raise ArgumentError("vectors must be finite, but some are NaN or infinite")
+        _check_vectors(self.vectors)
         vectors = self.vectors.detach().double()
         longest = vectors.norm(dim=1).amax().clamp(min=torch.finfo(torch.double).tiny)
         # Whole numbers (as float64) make dot products exact, whatever the shape of the product.
@@ -230,6 +226,19 @@ class Embedding:
         """[... dim], [... dim] -> [...], with the usual broadcasting."""
         squares = (ours * ours).sum(-1) * (theirs * theirs).sum(-1)
         return _clipped_cosine((ours * theirs).sum(-1), squares)
+
+
+def _check_vectors(vectors: object) -> None:
+    if not isinstance(vectors, Tensor) or vectors.dim() != 2 or not vectors.is_floating_point():
+        got = (
+            f"{vectors.dtype} {list(vectors.shape)}" if isinstance(vectors, Tensor) else checks.shown(vectors)
+        )
+        raise ArgumentError(f"vectors must be a float tensor [vocabulary dimensions], not {got}")
+    if not vectors.numel():
+        raise ArgumentError(f"vectors are {list(vectors.shape)}, which is empty: give a row for each token")
+    if not bool(vectors.isfinite().all()):
+        row = int((~vectors.isfinite()).any(1).nonzero()[0, 0])
+        raise ArgumentError(f"vectors must be finite, but row {row} is NaN or infinite: give it zeros")
 
 
 def _clipped_cosine(dot: Tensor, squares: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor
 from beamsplit import checks
 from beamsplit.errors import ModelError
 from beamsplit.model import Guided, Logits, State, StepModel, joinable, wide
+from beamsplit.model import plain as as_plain
 
 __all__ = ["AntiLanguageModel"]
 
@@ -39,16 +40,16 @@ class AntiLanguageModel:
     def start(self, inputs: Any) -> tuple[Guided, State]:
         logits, state = self._model.start(inputs)
         against, against_state = self._language_model.start(inputs)
-        plain = _plain(logits)
+        plain = as_plain(logits)
         age = torch.zeros(plain.shape[0], dtype=torch.long, device=plain.device)
-        return self._guide(logits, _plain(against), age), (state, against_state, age)
+        return self._guide(logits, as_plain(against), age), (state, against_state, age)
 
     def step(self, tokens: Tensor, state: State) -> tuple[Guided, State]:
         model_state, against_state, age = state
         logits, model_state = self._model.step(tokens, model_state)
         against, against_state = self._language_model.step(tokens, against_state)
         age = age + 1
-        return self._guide(logits, _plain(against), age), (model_state, against_state, age)
+        return self._guide(logits, as_plain(against), age), (model_state, against_state, age)
 
     def select(self, state: State, rows: Tensor) -> State:
         model_state, against_state, age = state
@@ -67,7 +68,7 @@ class AntiLanguageModel:
         )
 
     def _guide(self, logits: Logits, against: Tensor, age: Tensor) -> Guided:
-        plain = _plain(logits)
+        plain = as_plain(logits)
         if against.shape != plain.shape:
             raise ModelError(
                 f"the language model's logits are {list(against.shape)} and the model's {list(plain.shape)}: "
@@ -80,7 +81,3 @@ class AntiLanguageModel:
         if isinstance(logits, Guided):
             guidance = guidance + logits.guidance
         return Guided(plain, guidance)
-
-
-def _plain(logits: Logits) -> Tensor:
-    return logits.logits if isinstance(logits, Guided) else logits

@@ -78,11 +78,11 @@ class Hypotheses(Sequence[Hypothesis]):
     def from_json(cls, text: str) -> Hypotheses:
         """What `to_json` wrote."""
         try:
-            return Hypotheses.ordered(
-                Hypothesis(**{**entry, "tokens": tuple(entry["tokens"])}) for entry in json.loads(text)
-            )
-        except (json.JSONDecodeError, TypeError, KeyError) as error:
-            raise ArgumentError(f"not a JSON list of hypotheses: {error} (write it with to_json)") from error
+            return Hypotheses.ordered([_from_entry(entry) for entry in _entries(json.loads(text))])
+        except (ValueError, TypeError, KeyError) as error:
+            raise ArgumentError(
+                f"not a JSON list of hypotheses: {' '.join(str(error).split())} (write it with to_json)"
+            ) from error
 
     @overload
     def __getitem__(self, index: int) -> Hypothesis: ...
@@ -105,3 +105,24 @@ class Hypotheses(Sequence[Hypothesis]):
 
     def __repr__(self) -> str:
         return f"Hypotheses({list(self._all)})"
+
+
+def _entries(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"a {type(value).__name__} at the top")
+    return value
+
+
+_KINDS = {"log_prob": float, "score": float, "group": int, "finished": bool, "text": str | None}
+
+
+def _from_entry(entry: Any) -> Hypothesis:
+    tokens = entry["tokens"]
+    if not isinstance(tokens, list) or not all(isinstance(token, int) for token in tokens):
+        raise TypeError("tokens are not a list of whole numbers")
+    made = Hypothesis(**{**entry, "tokens": tuple(tokens)})
+    for name, kind in _KINDS.items():
+        value = getattr(made, name)
+        if not isinstance(value, kind) and not (kind is float and type(value) is int):
+            raise TypeError(f"{name} is {value!r}")
+    return made

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 
 import torch
 from torch import Tensor
 
-from beamsplit import checks
+from beamsplit import checks, noise
 from beamsplit.errors import ArgumentError
 from beamsplit.scoring import LogProb, Scorer
 from beamsplit.strategies.plan import Plan
@@ -37,6 +36,7 @@ class Limits:
             raise ArgumentError(
                 f"min_length={self.min_length} is more than max_length={self.max_length}: no length fits both"
             )
+        _ = self.ends
         for name in ("list_width", "return_per_group"):
             if getattr(self, name) is not None:
                 checks.at_least(name, getattr(self, name), 1)
@@ -46,7 +46,9 @@ class Limits:
         """The end tokens' ids; none if hypotheses end by max_length alone."""
         if self.end is None:
             return []
-        return [int(self.end)] if isinstance(self.end, Integral) else [int(e) for e in self.end]  # type: ignore[union-attr]
+        if isinstance(self.end, str) or not isinstance(self.end, Iterable):
+            return [checks.whole_number("end", self.end, ", several or None")]
+        return [checks.whole_number(f"end[{i}]", end) for i, end in enumerate(self.end)]
 
     def check_strategy(self, name: str, plan: Plan, kept: int) -> None:
         """Raise if a strategy that keeps so many hypotheses a group cannot work within these limits."""
@@ -68,12 +70,13 @@ class Limits:
                 )
 
     def seeds(self, batch: int, device: torch.device) -> Tensor:
-        """[batch]"""
-        if isinstance(self.seed, Integral):
-            return torch.arange(batch, device=device) + int(self.seed)
-        seeds = list(self.seed)  # type: ignore[arg-type]
+        """[batch] a number for each input: its seed, or the one seed and its place in the batch."""
+        if isinstance(self.seed, str) or not isinstance(self.seed, Iterable):
+            seed = checks.whole_number("seed", self.seed, ", or one an input")
+            return noise.input_keys([seed] * batch, device) + torch.arange(batch, device=device)
+        seeds = [checks.whole_number(f"seed[{i}]", seed) for i, seed in enumerate(self.seed)]
         if len(seeds) != batch:
             raise ArgumentError(
                 f"seed has {len(seeds)} values for {batch} inputs: give one number, or one an input"
             )
-        return torch.tensor(seeds, dtype=torch.long, device=device)
+        return noise.input_keys(seeds, device)

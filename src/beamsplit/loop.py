@@ -20,7 +20,7 @@ from torch import Tensor
 
 from beamsplit import noise
 from beamsplit.beams import Beams, Found, widen
-from beamsplit.candidates import Candidates, Scores, check_finite, join_logits, read
+from beamsplit.candidates import Candidates, check_finite, join_logits, read
 from beamsplit.cohort import Cohort, as_earlier, look_back
 from beamsplit.diversity import Earlier
 from beamsplit.errors import ArgumentError
@@ -164,7 +164,7 @@ class Search:
             )
 
     def _make_cohorts(self, like: Tensor) -> list[Cohort]:
-        groups, beams = self.plan.groups, self.plan.beams
+        groups = self.plan.groups
         size = 1 if self.plan.schedule == "staggered" else groups
         strengths = like.new_tensor(self.plan.strengths or (0.0,) * groups).view(-1, 1, 1)
         if self.against is None:
@@ -173,7 +173,7 @@ class Search:
         return [
             Cohort(
                 groups=range(first, first + size),
-                beams=Beams.roots(self.batch, size, beams, self.plan.rule.open_roots(beams), like),
+                beams=Beams.roots(self._root_scores(range(first, first + size), like)),
                 found=Found.none(self.batch, size, self.places, like),
                 strengths=strengths[first : first + size],
                 precedes=precedes,
@@ -181,6 +181,11 @@ class Search:
             )
             for first in range(0, groups, size)
         ]
+
+    def _root_scores(self, groups: range, like: Tensor) -> Tensor:
+        """[batch group beam]"""
+        keys = noise.slot_keys(self.seeds, groups, -1, self.plan.beams)
+        return self.plan.rule.roots(noise.gumbel(keys.flatten(), 1, like.dtype).view(keys.shape))
 
     def _first_width(self) -> int:
         """So many candidates that, with a local term, none beyond them can survive, ties aside."""
@@ -240,7 +245,7 @@ class Search:
             if width >= self.vocabulary or bool(secure.all()):
                 break
             width *= 4
-        if not getattr(self.plan.diversity, "local", True):
+        if interplay is not None and not getattr(interplay.term, "local", False):
             self.width = width  # a term that reaches far now will do so again
         return chosen
 
@@ -372,8 +377,8 @@ class _Lists:
 
     def __init__(self, search: Search, answer: _Answer) -> None:
         self._search = search
-        self._logits = answer.logits
         self._scores = read(answer.logits, answer.rows, search.vocabulary)
+        check_finite(self._scores, answer.logits)
         self._lists: dict[int, Candidates] = {}
         for cohort in search.cohorts:
             if cohort.time + 1 < search.limits.min_length:
@@ -381,10 +386,10 @@ class _Lists:
 
     def of(self, cohort: Cohort, width: int) -> Candidates:
         """Lists for the beams of a cohort: tensors are [batch group beam k]."""
-        if self._search.plan.rule.noisy:
+        if self._search.plan.rule.noisy and bool(cohort.beams.live.any()):
             return self._perturbed(cohort, width)
         if width not in self._lists:
-            self._lists[width] = self._shortlist(self._scores, width)
+            self._lists[width] = self._scores.shortlist(width)
         lists = self._lists[width]
         alone = len(self._search.cohorts) == 1
         return lists.shaped(cohort.beams.row) if alone and cohort.dense else lists.at(cohort.beams.row)
@@ -395,14 +400,9 @@ class _Lists:
         keys = noise.slot_keys(search.seeds, cohort.groups, cohort.time, beams.score.shape[2])
         scores = self._scores.rows(beams.row[beams.live])
         gumbels = noise.gumbel(keys[beams.live], search.vocabulary, scores.gain.dtype)
-        lists = self._shortlist(search.plan.rule.perturb(scores, gumbels), width)
+        lists = search.plan.rule.perturb(scores, gumbels).shortlist(width)
         place = beams.live.flatten().cumsum(0).view_as(beams.row) - 1
         return lists.at(place.clamp(min=0))
-
-    def _shortlist(self, scores: Scores, width: int) -> Candidates:
-        lists = scores.shortlist(width)
-        check_finite(lists, self._logits)
-        return lists
 
     def _rule_out_ends(self, cohort: Cohort) -> None:
         rows = cohort.beams.row[cohort.beams.live].unsqueeze(1)

@@ -101,14 +101,16 @@ class FunctionModel:
 
     def start(self, inputs: Any) -> tuple[Logits, State]:
         if callable(self._start):
-            return self._start(inputs)
+            logits, state = self._start(inputs)
+            _check_batch_first(state, plain(logits).shape[0], "start")
+            return logits, state
         rows, device = _rows_and_device(inputs)
         tokens = torch.full((rows,), self._start, dtype=torch.long, device=device)
         return self.step(tokens, inputs)
 
     def step(self, tokens: Tensor, state: State) -> tuple[Logits, State]:
         logits, state = self._step(tokens, state)
-        _check_batch_first(state, tokens.shape[0])
+        _check_batch_first(state, tokens.shape[0], "step")
         return logits, state
 
     def select(self, state: State, rows: Tensor) -> State:
@@ -136,6 +138,11 @@ class PrefixModel:
 
     def select(self, state: Tensor, rows: Tensor) -> Tensor:
         return state.index_select(0, rows)
+
+
+def plain(logits: Logits) -> Tensor:
+    """The logits alone."""
+    return logits.logits if isinstance(logits, Guided) else logits
 
 
 def wide(dtype: torch.dtype) -> torch.dtype:
@@ -194,10 +201,10 @@ def _rows_and_device(inputs: Any) -> tuple[int, torch.device | None]:
     )
 
 
-def _check_batch_first(state: State, rows: int) -> None:
+def _check_batch_first(state: State, rows: int, verb: str) -> None:
     for leaf in _tensors(state):
         if leaf.shape[0] != rows:
             raise ModelError(
-                f"step returned a state tensor of shape {list(leaf.shape)} for {rows} rows: "
-                "the batch must be the first axis of every state tensor (transpose it inside step)"
+                f"{verb} returned a state tensor of shape {list(leaf.shape)} for {rows} rows: "
+                f"the batch must be the first axis of every state tensor (transpose it inside {verb})"
             )

@@ -8,14 +8,21 @@ finaliser of SplitMix64 (Steele, Lea & Flood, 2014).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
-__all__ = ["gumbel", "slot_keys"]
+__all__ = ["gumbel", "input_keys", "slot_keys"]
 
 _GOLDEN = -7046029254386353131  # 2**64 divided by the golden ratio, odd, as a signed 64-bit number
 _MIX_1 = -4658895280553007687
 _MIX_2 = -7723592293110705685
+
+
+def input_keys(seeds: Sequence[int], device: torch.device) -> Tensor:
+    """Scattered numbers, so that neighbouring seeds have nothing in common: [batch]."""
+    return _mix(torch.tensor([seed % 2**63 for seed in seeds], dtype=torch.long, device=device))
 
 
 def slot_keys(seeds: Tensor, groups: range, time: int, beams: int) -> Tensor:

@@ -55,9 +55,11 @@ class LengthNormalised:
     def __post_init__(self) -> None:
         checks.non_negative("alpha", self.alpha)
         if self.stop not in ("exact", "first"):
-            raise ArgumentError(f"stop must be 'exact' or 'first', not {self.stop!r}")
+            raise ArgumentError(f"stop must be 'exact' or 'first', not {checks.shown(self.stop)}")
 
     def final(self, total: Tensor, length: Tensor | int) -> Tensor:
+        if isinstance(length, Tensor):
+            length = length.to(total.dtype)  # or the power would be taken in float32
         return total / length**self.alpha
 
     def bound(self, total: Tensor, length: int, max_length: int) -> Tensor:

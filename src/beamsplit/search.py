@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from beamsplit import checks
+from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses, Hypothesis
 from beamsplit.limits import Limits
 from beamsplit.loop import Search, Step
@@ -49,8 +51,8 @@ def decode(
         scorer: ranks hypotheses of different length; by default, log-probability does.
         unique: leave out sequences that an earlier group has found, and look for the next best.
         return_per_group: how many hypotheses of each group to return; by default as many as beams.
-        seed: for strategies that sample: one an input, or one number to which an input's place in the
-            batch is added. What an input gets depends on its seed, not on its neighbours.
+        seed: for strategies that sample: one number, to which each input's place in the batch is added,
+            or one an input. What an input gets depends on its own, not on its neighbours.
         list_width: how many candidates of a beam to look at first. Speed depends on it, results do not.
     """
     turns = steps(
@@ -95,6 +97,11 @@ def steps(
         seed=seed,
         list_width=list_width,
     )
+    if isinstance(strategy, type) or not callable(getattr(strategy, "plan", None)):
+        hint = f": write {strategy.__name__}(...)" if isinstance(strategy, type) else ""
+        raise ArgumentError(
+            f"strategy must be one such as BeamSearch(beams=5), not {checks.shown(strategy)}{hint}"
+        )
     kept = 1 if isinstance(strategy, DivMBest) else strategy.plan().beams
     limits.check_strategy(type(strategy).__name__, strategy.plan(), kept)
     if isinstance(inputs, Sized) and len(inputs) == 0:

@@ -173,7 +173,7 @@ def _both(first: Earlier, second: Earlier) -> Earlier:
 
 
 def _check_shape(term: Diversity, penalty: object, tokens: Tensor) -> None:
-    if not isinstance(penalty, Tensor) or penalty.shape != tokens.shape:
+    if not isinstance(penalty, Tensor) or penalty.shape != tokens.shape or penalty.is_complex():
         got = list(penalty.shape) if isinstance(penalty, Tensor) else type(penalty).__name__
         raise TermError(
             f"{type(term).__name__}.penalty returned {got} for candidates of shape {list(tokens.shape)}: "
@@ -183,9 +183,11 @@ def _check_shape(term: Diversity, penalty: object, tokens: Tensor) -> None:
 
 def _check_values(term: Diversity, cost: Tensor) -> None:
     """Costs are strengths times penalties, so one look at the costs is a look at the penalties."""
-    if bool(((cost >= 0) & (cost < torch.inf)).all()):
+    fine = (cost >= 0) & (cost < torch.inf)
+    if bool(fine.all()):
         return
-    value = float(cost[~((cost >= 0) & (cost < torch.inf))][0])
+    bad = cost[~fine].tolist()
+    value = next((c for c in bad if c == c), bad[0])  # NaN last: the first group's is 0 times infinity
     raise TermError(
         f"{type(term).__name__}.penalty times its strength is {value:g}: "
         "a penalty must be finite and 0 or more (to reward, penalise the rest)"

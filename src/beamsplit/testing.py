@@ -11,7 +11,7 @@ from torch import Tensor
 
 from beamsplit.diversity import Diversity, Earlier
 from beamsplit.hypotheses import Hypothesis
-from beamsplit.model import Guided, Logits, StepModel, wide
+from beamsplit.model import Logits, StepModel, plain, wide
 
 __all__ = ["MarkovModel", "PrefixHashModel", "exhaustive_search", "reference_search", "rescore"]
 
@@ -272,5 +272,4 @@ def _stepped(model: StepModel, path: _Path) -> _Path:
 
 
 def _log_prob(logits: Logits) -> Tensor:
-    plain = logits.logits if isinstance(logits, Guided) else logits
-    return torch.log_softmax(plain, dim=-1, dtype=wide(plain.dtype))
+    return torch.log_softmax(plain(logits), dim=-1, dtype=wide(plain(logits).dtype))

@@ -21,8 +21,8 @@ class Maximise:
     noisy = False
     normalised = False
 
-    def open_roots(self, beams: int) -> int:
-        return 1
+    def roots(self, noise: Tensor) -> Tensor:
+        return only_first(torch.zeros_like(noise))
 
     def survivors(self, beams: int) -> int:
         return beams
@@ -40,6 +40,11 @@ class Maximise:
 
     def secure(self, picked: Tensor, worst: Tensor, bound: Tensor) -> Tensor:
         return beats_all(worst, bound)
+
+
+def only_first(score: Tensor) -> Tensor:
+    """The first beam's score, and -inf for the others."""
+    return score.masked_fill(torch.arange(score.shape[2], device=score.device) > 0, -torch.inf)
 
 
 def best_places(order: Tensor, count: int) -> Tensor:

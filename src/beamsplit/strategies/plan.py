@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from torch import Tensor
 
+from beamsplit import checks
 from beamsplit.candidates import Candidates, Scores
 from beamsplit.diversity import Diversity
 from beamsplit.errors import ArgumentError
@@ -37,8 +38,12 @@ class Rule(Protocol):
         """Whether the rule is defined for plain log-probabilities alone: no guidance, no length scorer."""
         ...
 
-    def open_roots(self, beams: int) -> int:
-        """How many beams of a group may be extended at the first step."""
+    def roots(self, noise: Tensor) -> Tensor:
+        """The scores that beams begin with, given Gumbel noise, both [batch group beam].
+
+        A rule that ranks the extensions of all beams together must leave one beam open and give the
+        others -inf, or it would find every extension once for each of them.
+        """
         ...
 
     def survivors(self, beams: int) -> int:
@@ -88,13 +93,13 @@ class Strategy(Protocol):
 
 def check_schedule(schedule: object) -> None:
     if schedule not in ("lockstep", "staggered"):
-        raise ArgumentError(f"schedule must be 'lockstep' or 'staggered', not {schedule!r}")
+        raise ArgumentError(f"schedule must be 'lockstep' or 'staggered', not {checks.shown(schedule)}")
 
 
 def check_term(diversity: object) -> None:
     if not callable(getattr(diversity, "penalty", None)) or isinstance(diversity, type):
         hint = f": write {diversity.__name__}()" if isinstance(diversity, type) else ""
         raise ArgumentError(
-            f"diversity must be a term with a method penalty(tokens, prefix, earlier), not {diversity!r}"
-            f"{hint}"
+            "diversity must be a term with a method penalty(tokens, prefix, earlier), not "
+            f"{checks.shown(diversity)}{hint}"
         )

@@ -42,8 +42,8 @@ class _Draw:
         if self.min_p is not None:
             checks.fraction("min_p", self.min_p)
 
-    def open_roots(self, beams: int) -> int:
-        return beams
+    def roots(self, noise: Tensor) -> Tensor:
+        return torch.zeros_like(noise)
 
     def survivors(self, beams: int) -> int:
         return 1
@@ -70,6 +70,8 @@ class _Draw:
     def _truncate(self, gain: Tensor) -> Tensor:
         """Tempered log-probabilities [rows vocab], -inf for tokens that may not be drawn."""
         tempered = torch.log_softmax(gain / self.temperature, dim=-1)
+        nothing = gain.amax(1, keepdim=True) == -torch.inf  # all ruled out: not an error, but a dead end
+        tempered = tempered.masked_fill(nothing, -torch.inf)
         floor = tempered.new_full((tempered.shape[0], 1), -torch.inf)
         if self.top_k is not None and self.top_k < tempered.shape[1]:
             floor = torch.maximum(floor, tempered.topk(self.top_k).values[:, -1:])
@@ -86,7 +88,8 @@ def _nucleus_floor(log_prob: Tensor, floor: Tensor, mass: float) -> Tensor:
     prob = ranked.exp().masked_fill(ranked < floor, 0.0)
     prob = prob / prob.sum(1, keepdim=True)
     before = prob.cumsum(1) - prob  # mass of all likelier tokens
-    return ranked.gather(1, (before < mass).sum(1, keepdim=True) - 1)
+    last = (before < mass).sum(1, keepdim=True) - 1
+    return ranked.gather(1, last.clamp(min=0))  # below 0: there is no mass at all
 
 
 def _log(p: float) -> float:

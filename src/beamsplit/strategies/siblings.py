@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from beamsplit import checks
 from beamsplit.candidates import Candidates, Scores
-from beamsplit.strategies.beam import beats_all, best_places
+from beamsplit.strategies.beam import beats_all, best_places, only_first
 from beamsplit.strategies.plan import Plan, Ranked
 
 __all__ = ["DiverseSiblings"]
@@ -23,8 +24,8 @@ class _RankSiblings:
     noisy = False
     normalised = False
 
-    def open_roots(self, beams: int) -> int:
-        return 1
+    def roots(self, noise: Tensor) -> Tensor:
+        return only_first(torch.zeros_like(noise))
 
     def survivors(self, beams: int) -> int:
         return beams

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from beamsplit import checks
 from beamsplit.candidates import Candidates, Scores
-from beamsplit.strategies.beam import beats_all, best_places
+from beamsplit.strategies.beam import beats_all, best_places, only_first
 from beamsplit.strategies.plan import Plan, Ranked
 
 __all__ = ["StochasticBeamSearch"]
@@ -26,8 +26,8 @@ class _TopGumbels:
     noisy = True
     normalised = True
 
-    def open_roots(self, beams: int) -> int:
-        return 1
+    def roots(self, noise: Tensor) -> Tensor:
+        return only_first(noise)
 
     def survivors(self, beams: int) -> int:
         return beams
