@@ -1,4 +1,4 @@
-"""Equality to the last bit: with a search that is too simple to be wrong, and between ways that must agree."""
+"""Equality to the last bit: with a search too simple to be wrong, and between ways that must agree."""
 
 from __future__ import annotations
 
@@ -296,24 +296,31 @@ def _assert_top(key: Tensor, width: int) -> None:
 
 def _first_step(rows: Tensor, strategy: Strategy, seeds: list[int]) -> list[Hypotheses]:
     """What one step makes of these logits, a row an input."""
-    model = FunctionModel(lambda tokens, state: (rows, state), start=lambda inputs: (rows[inputs], inputs))
+    model = FunctionModel(
+        lambda tokens, state: (rows[: len(tokens)], state), start=lambda inputs: (rows, inputs)
+    )
     return decode(model, torch.arange(len(rows)), strategy, max_length=1, seed=seeds)
 
 
 @every_strategy
-@pytest.mark.parametrize("vocabulary", [5, 8, 33, 1001, 40_003])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.double, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("vocabulary", "dtype"),
+    [
+        *((size, dtype) for size in (5, 33, 1001) for dtype in (torch.float32, torch.double, torch.bfloat16)),
+        (40_003, torch.float32),  # long enough for torch to share a row out among threads
+    ],
+)
 def test_a_row_does_not_depend_on_the_rows_beside_it(
-    dtype: torch.dtype, vocabulary: int, strategy: Strategy
+    vocabulary: int, dtype: torch.dtype, strategy: Strategy
 ) -> None:
-    rows = _normal(vocabulary, 6, vocabulary).to(dtype)
-    seeds = [11, 5, 7, 2, 3, 0]
+    rows = _normal(vocabulary, 4, vocabulary).to(dtype)
+    seeds = [11, 5, 7, 2]
     together = _first_step(rows, strategy, seeds)
-    assert together == [_first_step(rows[i : i + 1], strategy, seeds[i : i + 1])[0] for i in range(6)]
-    assert together[2:5] == _first_step(rows[2:5], strategy, seeds[2:5])
+    assert together == [_first_step(rows[i : i + 1], strategy, seeds[i : i + 1])[0] for i in range(4)]
+    assert together[1:3] == _first_step(rows[1:3], strategy, seeds[1:3])
 
 
-@pytest.mark.parametrize("size", [1, 3, 8, 33, 1001, 40_003])
+@pytest.mark.parametrize("size", [1, 3, 8, 33, 1001, 17_003])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.double])
 def test_noise_of_a_beam_does_not_depend_on_its_neighbours(dtype: torch.dtype, size: int) -> None:
     keys = noise.slot_keys(torch.tensor([3, 4]), range(3), time=2, beams=2)

@@ -42,7 +42,7 @@ class Cohort:
     said: deque[Said]  # a step each, newest last
     time: int = 0
     any_found: bool = False
-    dense: bool = False  # every beam is live, and their rows are in their order
+    dense: bool = False  # every beam is live
 
     def keep_inputs(self, keep: Tensor) -> None:
         """Forget all other inputs."""
@@ -73,12 +73,10 @@ class Cohort:
         """Give each live beam a row of the model's next answer, counting from 0. Returns, for each row,
         the row of the last answer that it goes on from, and its token.
         """
-        beams = self.beams
-        live = beams.live
-        self.dense = bool(live.all())
+        beams, live = self.beams, self.beams.live
         if self.dense:
             rows, tokens = beams.row.flatten(), beams.tokens[..., -1].flatten()
-            place = torch.arange(len(rows), device=rows.device).view_as(beams.row)
+            place = torch.arange(rows.shape[0], device=rows.device).view_as(beams.row)
         else:
             rows, tokens = beams.row[live], beams.tokens[..., -1][live]
             place = (live.flatten().cumsum(0).view_as(beams.row) - 1).clamp(min=0)

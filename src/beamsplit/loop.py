@@ -290,6 +290,7 @@ class Search:
             cohort.stop(torch.ones_like(cohort.beams.live[..., 0]))
         elif cohort.any_found:
             cohort.stop(self._done(place, cohort))
+        cohort.dense = bool(cohort.beams.live.all())
 
     def _done(self, place: int, cohort: Cohort) -> Tensor:
         """[batch group]: the group's hypotheses are as many as its beams, and all beat what may come."""
@@ -316,6 +317,8 @@ class Search:
     def _dismiss_finished(self, number: int) -> None:
         """Inputs without a live beam leave the batch."""
         if number + 1 < len(self.cohorts):
+            return
+        if any(cohort.dense for cohort in self.cohorts):
             return
         live = torch.stack([c.beams.live.flatten(1).any(1) for c in self.cohorts]).any(0)
         if bool(live.all()):
@@ -354,13 +357,13 @@ class _Chosen:
 
     picks: Picks
     ends: Tensor  # [batch group pick]
-    any_end: bool
+    any_end: bool  # among the best
     live: Picks  # those to go on, best first; a score of -inf where there are too few
     width: int
 
     @classmethod
     def of(cls, picks: Picks, ends: Tensor, keep: int, width: int) -> _Chosen:
-        if not bool(ends.any()):
+        if not bool(ends[..., :keep].any()):
             return cls(picks, ends, False, picks.first(keep), width)
         places = ends.to(torch.uint8).argsort(dim=2, stable=True)[..., :keep]
         live, dead = picks.take(places), ends.gather(2, places)
@@ -392,7 +395,9 @@ class _Lists:
             self._lists[width] = self._scores.shortlist(width)
         lists = self._lists[width]
         alone = len(self._search.cohorts) == 1
-        return lists.shaped(cohort.beams.row) if alone and cohort.dense else lists.at(cohort.beams.row)
+        if alone and cohort.dense:  # then its rows are all there are, in the order of the beams
+            return lists.shaped(cohort.beams.row)
+        return lists.at(cohort.beams.row)
 
     def _perturbed(self, cohort: Cohort, width: int) -> Candidates:
         """Beams that share a row, as all do at first, must not share their noise: a row for each."""

@@ -9,7 +9,7 @@ takes three or four rounds where the plain way takes as many as there are groups
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -36,11 +36,15 @@ class Picks:
 
     def first(self, count: int) -> Picks:
         """The best `count`."""
-        return Picks(*(getattr(self, f.name)[..., :count] for f in fields(self)))
+        return Picks(*(values[..., :count] for values in self._columns))
 
     def take(self, places: Tensor) -> Picks:
         """Those at these places [batch group n]."""
-        return Picks(*(getattr(self, f.name).gather(2, places) for f in fields(self)))
+        return Picks(*(values.gather(2, places) for values in self._columns))
+
+    @property
+    def _columns(self) -> tuple[Tensor, ...]:
+        return self.parent, self.token, self.log_prob, self.score, self.cost, self.order
 
 
 @dataclass(frozen=True, slots=True)

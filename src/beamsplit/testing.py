@@ -71,7 +71,7 @@ class PrefixHashModel:
         return torch.cat(list(states))
 
     def _logits(self, state: Tensor) -> Tensor:
-        bits = self._mix(state[:, None], torch.arange(7, 7 + self.vocabulary))
+        bits = self._mix(state[:, None], torch.arange(7, 7 + self.vocabulary, device=state.device))
         unit = (bits % 1009).to(torch.float32) / 1009
         if self._levels is not None:
             unit = (unit * self._levels).floor() / self._levels
