@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -30,19 +31,16 @@ class Case:
 def measure_decoding(case: Case, turns: int) -> dict[str, Any]:
     model = GruModel(case.vocabulary) if case.kind == "gru" else DotModel(case.vocabulary)
     inputs = torch.randn(case.batch, model.embedding.embedding_dim)
-    strategies = {
-        "bs": BeamSearch(beams=BEAMS),
-        "dbs": DiverseBeamSearch(groups=BEAMS, beams_per_group=1, strength=0.5),
+    # No end token: every search takes the same steps on the same rows.
+    decode = functools.partial(beamsplit.decode, model, inputs, max_length=LENGTH)
+    search = functools.partial(decode, BeamSearch(beams=BEAMS))
+    diverse = functools.partial(decode, DiverseBeamSearch(groups=BEAMS, beams_per_group=1, strength=0.5))
+    contestants = {
+        "bs": search,
+        "bs bare": bare_calls(model, search),
+        "dbs": diverse,
+        "dbs bare": bare_calls(model, diverse),
     }
-    contestants: dict[str, Callable[[], object]] = {}
-    for name, strategy in strategies.items():
-
-        def decode(strategy: BeamSearch | DiverseBeamSearch = strategy) -> object:
-            # No end token: every search takes the same steps on the same rows.
-            return beamsplit.decode(model, inputs, strategy, max_length=LENGTH)
-
-        contestants[name] = decode
-        contestants[name + " bare"] = bare_calls(model, decode)
     times = take_turns(contestants, turns)
     return {
         "model": case.name,

@@ -41,7 +41,7 @@ def train(model: Speller, steps: int = 150) -> None:
         logits, _ = model(tokens[:, :-1].clamp(min=0), torch.zeros(len(WORDS), 64))
         loss = nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten(), ignore_index=-1)
         optimiser.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
 
 

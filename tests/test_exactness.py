@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from beamsplit import (
     DiverseSiblings,
     Diversity,
     DivMBest,
+    Earlier,
     Embedding,
     FunctionModel,
     Hamming,
@@ -175,7 +176,7 @@ def test_short_lists_of_many_tokens_lose_nothing(term: str, case: Case) -> None:
 class _ReachesFar:
     """A term of a user's own that says nothing of its reach and penalises most of what is likely."""
 
-    def penalty(self, tokens: Tensor, prefix: Tensor, earlier: Any) -> Tensor:
+    def penalty(self, tokens: Tensor, prefix: Tensor, earlier: Earlier) -> Tensor:
         return (tokens % 97 != 5).to(torch.float32) * (earlier.tokens >= 0).sum(1)[:, None, None]
 
 
@@ -281,11 +282,6 @@ def test_top_tokens_are_found_wherever_they_stand(place: int) -> None:
     assert place in top_tokens(key, 3)[0].tolist()
 
 
-def test_top_tokens_of_no_rows_are_none() -> None:
-    assert top_tokens(torch.empty(0, 3001), 9).shape == (0, 9)
-    assert top_tokens(torch.empty(0, 30), 9).shape == (0, 9)
-
-
 def _assert_top(key: Tensor, width: int) -> None:
     tokens = top_tokens(key, width)
     assert tokens.shape == (key.shape[0], width)
@@ -302,6 +298,7 @@ def _first_step(rows: Tensor, strategy: Strategy, seeds: list[int]) -> list[Hypo
     return decode(model, torch.arange(len(rows)), strategy, max_length=1, seed=seeds)
 
 
+@pytest.mark.usefixtures("two_threads")
 @every_strategy
 @pytest.mark.parametrize(
     ("vocabulary", "dtype"),
@@ -318,6 +315,38 @@ def test_a_row_does_not_depend_on_the_rows_beside_it(
     together = _first_step(rows, strategy, seeds)
     assert together == [_first_step(rows[i : i + 1], strategy, seeds[i : i + 1])[0] for i in range(4)]
     assert together[1:3] == _first_step(rows[1:3], strategy, seeds[1:3])
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    """Torch shares the sum of one long row out among threads, if it has several."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_a_nucleus_does_not_depend_on_the_rows_beside_it() -> None:
+    """Rows so long that torch sums a single one in other portions than several, and a `top_p` so close to
+    the mass of the first token that the last bit decides whether the second is in.
+    """
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(16):
+        rows = torch.randn(1, 70_003, generator=generator)
+        rows[:, 0], rows[:, 1] = 11.0, 10.9
+        together, alone = _mass_of_first(rows.repeat(3, 1)), _mass_of_first(rows)
+        for top_p in {together, alone} if together != alone else ():
+            strategy = Sampling(samples=1, top_p=top_p)
+            one_by_one = [_first_step(rows, strategy, [seed])[0] for seed in (0, 1, 2)]
+            assert _first_step(rows.repeat(3, 1), strategy, [0, 1, 2]) == one_by_one
+
+
+def _mass_of_first(rows: Tensor) -> float:
+    """Of the first row, computed in the company of the others."""
+    prob = rows.log_softmax(1).sort(dim=1, descending=True).values.exp()
+    prob = prob / prob.sum(1, keepdim=True)
+    return float((prob.cumsum(1) - prob)[0, 1])
 
 
 @pytest.mark.parametrize("size", [1, 3, 8, 33, 1001, 17_003])

@@ -213,10 +213,9 @@ class Search:
 
     def _advance(self, number: int, answer: _Answer) -> tuple[Move, ...]:
         """Every group on its way takes a step, in the order of the groups."""
-        lists = _Lists(self, answer)
-        return tuple(
-            self._step_cohort(place, cohort, lists) for place, cohort in enumerate(self.cohorts[: number + 1])
-        )
+        started = self.cohorts[: number + 1]
+        lists = _Lists(self, answer, started)
+        return tuple(self._step_cohort(place, cohort, lists) for place, cohort in enumerate(started))
 
     def _step_cohort(self, place: int, cohort: Cohort, lists: _Lists) -> Move:
         chosen = self._choose(place, cohort, lists)
@@ -378,12 +377,12 @@ class _Chosen:
 class _Lists:
     """The candidate lists of one step, made when asked for and as long as asked for."""
 
-    def __init__(self, search: Search, answer: _Answer) -> None:
+    def __init__(self, search: Search, answer: _Answer, cohorts: list[Cohort]) -> None:
         self._search = search
         self._scores = read(answer.logits, answer.rows, search.vocabulary)
         check_finite(self._scores, answer.logits)
         self._lists: dict[int, Candidates] = {}
-        for cohort in search.cohorts:
+        for cohort in cohorts:
             if cohort.time + 1 < search.limits.min_length:
                 self._rule_out_ends(cohort)
 

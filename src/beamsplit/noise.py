@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-__all__ = ["gumbel", "input_keys", "slot_keys"]
+__all__ = ["gumbel", "input_keys", "mix", "slot_keys"]
 
 _GOLDEN = -7046029254386353131  # 2**64 divided by the golden ratio, odd, as a signed 64-bit number
 _MIX_1 = -4658895280553007687
@@ -22,28 +22,29 @@ _MIX_2 = -7723592293110705685
 
 def input_keys(seeds: Sequence[int], device: torch.device) -> Tensor:
     """Scattered numbers, so that neighbouring seeds have nothing in common: [batch]."""
-    return _mix(torch.tensor([seed % 2**63 for seed in seeds], dtype=torch.long, device=device))
+    return mix(torch.tensor([seed % 2**63 for seed in seeds], dtype=torch.long, device=device))
 
 
 def slot_keys(seeds: Tensor, groups: range, time: int, beams: int) -> Tensor:
     """A key for each beam of these groups of each input: [batch] -> [batch group beam]."""
     group = torch.tensor(list(groups), device=seeds.device) * _GOLDEN
     beam = torch.arange(beams, device=seeds.device) * _GOLDEN
-    key = _mix(_mix(seeds) + time)
-    return _mix(_mix(key[:, None] + group)[:, :, None] + beam)
+    key = mix(mix(seeds) + time)
+    return mix(mix(key[:, None] + group)[:, :, None] + beam)
 
 
 def gumbel(keys: Tensor, size: int, dtype: torch.dtype) -> Tensor:
     """Standard Gumbel noise: [rows] -> [rows size]."""
     places = torch.arange(1, size + 1, device=keys.device) * _GOLDEN
-    bits = _mix(keys[:, None] + places)
+    bits = mix(keys[:, None] + places)
     # The upper 32 bits, centred in their cell. Small numbers are the precise ones in floating point,
     # so they are made to be the large noise, which decides who wins.
     uniform = (_shifted(bits, 32).to(dtype) + 0.5).mul_(2.0**-32).clamp_(max=1 - 2.0**-24)
     return uniform.neg_().log1p_().neg_().log_().neg_()
 
 
-def _mix(x: Tensor) -> Tensor:
+def mix(x: Tensor) -> Tensor:
+    """Scatter 64-bit numbers so that each bit of the result depends on all bits of the argument."""
     x = (x ^ _shifted(x, 30)) * _MIX_1
     x = (x ^ _shifted(x, 27)) * _MIX_2
     return x ^ _shifted(x, 31)

@@ -51,8 +51,8 @@ def decode(
         scorer: ranks hypotheses of different length; by default, log-probability does.
         unique: leave out sequences that an earlier group has found, and look for the next best.
         return_per_group: how many hypotheses of each group to return; by default as many as beams.
-        seed: for strategies that sample: one number, to which each input's place in the batch is added,
-            or one an input. What an input gets depends on its own, not on its neighbours.
+        seed: for strategies that sample: one an input, or one number, which then counts together with an
+            input's place in the batch. What an input gets does not depend on its neighbours.
         list_width: how many candidates of a beam to look at first. Speed depends on it, results do not.
     """
     turns = steps(

@@ -12,6 +12,7 @@ from torch import Tensor
 from beamsplit.diversity import Diversity, Earlier
 from beamsplit.hypotheses import Hypothesis
 from beamsplit.model import Logits, StepModel, plain, wide
+from beamsplit.noise import mix
 
 __all__ = ["MarkovModel", "PrefixHashModel", "exhaustive_search", "reference_search", "rescore"]
 
@@ -57,11 +58,11 @@ class PrefixHashModel:
         self._scale = scale
 
     def start(self, inputs: Sequence[int] | Tensor) -> tuple[Tensor, Tensor]:
-        state = self._mix(torch.as_tensor(inputs, dtype=torch.long), self._seed)
+        state = mix(torch.as_tensor(inputs, dtype=torch.long) + mix(torch.tensor(self._seed)).item())
         return self._logits(state), state
 
     def step(self, tokens: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        state = self._mix(state, tokens + 1)
+        state = mix(mix(state + 1) + tokens)
         return self._logits(state), state
 
     def select(self, state: Tensor, rows: Tensor) -> Tensor:
@@ -71,15 +72,11 @@ class PrefixHashModel:
         return torch.cat(list(states))
 
     def _logits(self, state: Tensor) -> Tensor:
-        bits = self._mix(state[:, None], torch.arange(7, 7 + self.vocabulary, device=state.device))
-        unit = (bits % 1009).to(torch.float32) / 1009
+        bits = mix(mix(state[:, None]) + torch.arange(self.vocabulary, device=state.device))
+        unit = (bits >> 40).to(torch.float32) / 2**24 + 0.5
         if self._levels is not None:
             unit = (unit * self._levels).floor() / self._levels
         return unit * self._scale
-
-    @staticmethod
-    def _mix(state: Tensor, value: Tensor | int) -> Tensor:
-        return (state * 1_000_003 + value * 7_919 + 12_345) % 2_147_483_647
 
 
 def rescore(model: StepModel, inputs: Any, place: int, tokens: Sequence[int]) -> float:

@@ -86,8 +86,9 @@ def _nucleus_floor(log_prob: Tensor, floor: Tensor, mass: float) -> Tensor:
     """The lowest log-probability in the smallest set that holds this share of what is above `floor`."""
     ranked = log_prob.sort(dim=1, descending=True).values
     prob = ranked.exp().masked_fill(ranked < floor, 0.0)
-    prob = prob / prob.sum(1, keepdim=True)
-    before = prob.cumsum(1) - prob  # mass of all likelier tokens
+    # A running sum is taken row by row, so that its rounding does not depend on the rows beside it.
+    until = prob.cumsum(1)
+    before = (until - prob) / until[:, -1:]  # mass of all likelier tokens
     last = (before < mass).sum(1, keepdim=True) - 1
     return ranked.gather(1, last.clamp(min=0))  # below 0: there is no mass at all
 

@@ -38,7 +38,9 @@ class _RankSiblings:
         # Lists are sorted by token, so that of equal siblings the lower token comes first.
         place = gain.argsort(dim=-1, descending=True, stable=True).argsort(dim=-1) + 1
         total = score.unsqueeze(-1) + (gain - self.rate * place.to(gain.dtype))
-        return Ranked(total, total, score + (lists.rest - self.rate * gain.shape[-1]))
+        # An unlisted sibling as good as the last one listed may come right after those that are better.
+        ahead = (gain > lists.rest.unsqueeze(-1)).sum(-1).to(gain.dtype)
+        return Ranked(total, total, score + (lists.rest - self.rate * (ahead + 1)))
 
     def pick(self, order: Tensor, count: int) -> Tensor:
         return best_places(order, count)
