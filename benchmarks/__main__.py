@@ -57,9 +57,8 @@ def machine() -> dict[str, Any]:
 
 def print_decoding(rows: list[dict[str, Any]]) -> None:
     print("Whole decodes, B=20 (DBS: 20 groups of 1, Hamming, strength 0.5). Ratios: median [quartiles]\n")
-    print(
-        f"{'model':26} {'BS ms/step':>10}  {'DBS / BS':>20}  {'BS / bare calls':>20}  {'DBS / bare calls':>20}"
-    )
+    titles = "  ".join(f"{title:>20}" for title in ("DBS / BS", "BS / bare calls", "DBS / bare calls"))
+    print(f"{'model':26} {'BS ms/step':>10}  {titles}")
     for row in rows:
         ratios = [row["dbs_over_bs"], row["bs_over_bare"], row["dbs_over_bare"]]
         shown = "  ".join(f"{m:6.3f} [{low:.3f}-{high:.3f}]" for m, low, high in ratios)

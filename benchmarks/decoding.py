@@ -35,7 +35,7 @@ def measure_decoding(case: Case, turns: int) -> dict[str, Any]:
     decode = functools.partial(beamsplit.decode, model, inputs, max_length=LENGTH)
     search = functools.partial(decode, BeamSearch(beams=BEAMS))
     diverse = functools.partial(decode, DiverseBeamSearch(groups=BEAMS, beams_per_group=1, strength=0.5))
-    contestants = {
+    contestants: dict[str, Callable[[], object]] = {
         "bs": search,
         "bs bare": bare_calls(model, search),
         "dbs": diverse,

@@ -67,7 +67,7 @@ def by_short_lists(logits: Tensor, beams: Beams) -> tuple[Tensor, Tensor]:
     while True:
         lists = scores.shortlist(length).shaped(beams.row)
         picks, bound = settle(Maximise(), beams, lists, 2 * width, interplay(groups) if groups > 1 else None)
-        if bool(Maximise().secure(picks.order, picks.order[..., width - 1], bound).all()):
+        if Maximise().secure(picks.order, picks.order[..., width - 1], bound):
             return _kept(picks, width)
         length *= 4
 
@@ -75,9 +75,9 @@ def by_short_lists(logits: Tensor, beams: Beams) -> tuple[Tensor, Tensor]:
 def interplay(groups: int) -> Interplay:
     strengths = torch.full((groups, 1, 1), STRENGTH)
     strengths[0] = 0.0
-    precedes = torch.ones(groups, groups, dtype=torch.bool).tril(-1)
+    follows = torch.ones(1, groups, groups, dtype=torch.bool).triu().unsqueeze(3)
     nothing = torch.full((1, groups, BEAMS // groups, 0), -1)
-    return Interplay(Hamming(), strengths, precedes, nothing, None)
+    return Interplay(Hamming(), strengths, follows, nothing, None)
 
 
 def _kept(picks: Picks, width: int) -> tuple[Tensor, Tensor]:

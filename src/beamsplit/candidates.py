@@ -17,7 +17,7 @@ from beamsplit.model import plain as as_plain
 
 __all__ = ["Candidates", "Scores"]
 
-_HEIGHT = 8  # of a column; see top_tokens
+_HEIGHT = 16  # of a column; see top_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ def top_tokens(key: Tensor, width: int) -> Tensor:
     """
     rows, vocabulary = key.shape
     columns = vocabulary // _HEIGHT
-    if key.device.type != "cpu" or columns < 2 * width:
+    if key.device.type != "cpu" or columns < 8 * width:
         return key.topk(width, sorted=False).indices
     even = columns * _HEIGHT
     chosen = top_tokens(key[:, :even].view(rows, _HEIGHT, columns).amax(1), width)

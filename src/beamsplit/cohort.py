@@ -38,7 +38,7 @@ class Cohort:
     beams: Beams
     found: Found
     strengths: Tensor  # [group 1 1]
-    precedes: Tensor  # [group group]: does the second come before the first?
+    follows: Tensor  # [1 group group 1]: does the second not come before the first?
     said: deque[Said]  # a step each, newest last
     time: int = 0
     any_found: bool = False

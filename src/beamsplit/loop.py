@@ -33,6 +33,7 @@ from beamsplit.strategies.plan import Plan
 
 __all__ = ["Move", "Search", "Step"]
 
+_SHORT = 8  # candidates listed for a beam, unless that turns out to be too few
 _SLACK = 4  # candidates listed beyond those that can matter, so that a tie at the list's end seldom does
 
 
@@ -145,7 +146,7 @@ class Search:
         self.is_end = torch.zeros(self.vocabulary, dtype=torch.bool, device=self.device)
         self.is_end[self.limits.ends] = True
         self.cohorts = self._make_cohorts(scores.key)
-        self.width = self._first_width()
+        self.width = self.limits.list_width or _SHORT + len(self.limits.ends)  # after the first step
         return _Answer(logits, state, self.batch)
 
     def _check_plan(self) -> None:
@@ -169,14 +170,14 @@ class Search:
         strengths = like.new_tensor(self.plan.strengths or (0.0,) * groups).view(-1, 1, 1)
         if self.against is None:
             strengths[0] = 0.0  # the first group has nobody to heed
-        precedes = torch.ones(size, size, dtype=torch.bool, device=self.device).tril(-1)
+        follows = torch.ones(1, size, size, dtype=torch.bool, device=self.device).triu().unsqueeze(3)
         return [
             Cohort(
                 groups=range(first, first + size),
                 beams=Beams.roots(self._root_scores(range(first, first + size), like)),
                 found=Found.none(self.batch, size, self.places, like),
                 strengths=strengths[first : first + size],
-                precedes=precedes,
+                follows=follows,
                 said=deque(maxlen=groups - first),
             )
             for first in range(0, groups, size)
@@ -187,8 +188,11 @@ class Search:
         keys = noise.slot_keys(self.seeds, groups, -1, self.plan.beams)
         return self.plan.rule.roots(noise.gumbel(keys.flatten(), 1, like.dtype).view(keys.shape))
 
-    def _first_width(self) -> int:
-        """So many candidates that, with a local term, none beyond them can survive, ties aside."""
+    def _safe_width(self) -> int:
+        """So many candidates that, with a local term, none beyond them can survive, ties aside.
+
+        The first step may well need as many, since all beams spring from one; later ones seldom do.
+        """
         if self.limits.list_width is not None:
             return self.limits.list_width
         survivors = max(self.plan.rule.survivors(self.plan.beams), self.places if self.limits.unique else 0)
@@ -235,17 +239,21 @@ class Search:
         """Let the groups pick, from lists long enough that the picks are certain."""
         keep = self.places if self._is_last(cohort) else self.plan.beams
         count = keep + self.plan.beams * len(self.limits.ends)  # so that enough are left when some end
-        interplay, width = self._interplay(place, cohort), self.width
+        interplay = self._interplay(place, cohort)
+        width = first = self.width if cohort.time else self._safe_width()
         while True:
             listed = lists.of(cohort, width)
             picks, bound = settle(self.plan.rule, cohort.beams, listed, count, interplay)
             chosen = _Chosen.of(picks, self.is_end[picks.token], keep, min(width, self.vocabulary))
-            secure = self.plan.rule.secure(picks.order, chosen.live.order[..., -1], bound)
-            if width >= self.vocabulary or bool(secure.all()):
+            whole = width >= self.vocabulary
+            if not whole and self.plan.rule.secure(picks.order, chosen.live.order[..., -1], bound):
+                break
+            lists.check_finite()  # what is NaN is not secure, so there is no need to look before
+            if whole:
                 break
             width *= 4
-        if interplay is not None and not getattr(interplay.term, "local", False):
-            self.width = width  # a term that reaches far now will do so again
+        if width > first:
+            self.width = 2 * first  # what was too short once will be so again
         return chosen
 
     def _is_last(self, cohort: Cohort) -> bool:
@@ -258,7 +266,7 @@ class Search:
         if outside is None and len(cohort.groups) == 1:
             return None
         term, found = self.plan.diversity, cohort.found.tokens
-        return Interplay(term, cohort.strengths, cohort.precedes, found, outside)
+        return Interplay(term, cohort.strengths, cohort.follows, found, outside)
 
     def _outside(self, place: int, time: int) -> Earlier | None:
         """What a cohort's first group has to heed already: earlier cohorts, or `against`."""
@@ -379,12 +387,17 @@ class _Lists:
 
     def __init__(self, search: Search, answer: _Answer, cohorts: list[Cohort]) -> None:
         self._search = search
+        self._logits = answer.logits
         self._scores = read(answer.logits, answer.rows, search.vocabulary)
-        check_finite(self._scores, answer.logits)
+        if search.guided:  # which may be infinite without being NaN
+            self.check_finite()
         self._lists: dict[int, Candidates] = {}
         for cohort in cohorts:
             if cohort.time + 1 < search.limits.min_length:
                 self._rule_out_ends(cohort)
+
+    def check_finite(self) -> None:
+        check_finite(self._scores, self._logits)
 
     def of(self, cohort: Cohort, width: int) -> Candidates:
         """Lists for the beams of a cohort: tensors are [batch group beam k]."""

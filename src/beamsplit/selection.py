@@ -53,7 +53,7 @@ class Interplay:
 
     term: Diversity
     strengths: Tensor  # [group 1 1]
-    precedes: Tensor  # [group group]: does the second come before the first?
+    follows: Tensor  # [1 group group 1]: does the second not come before the first?
     found: Tensor  # [batch group place length] what these groups have found in earlier steps
     outside: Earlier | None  # of groups that stepped before; n is batch
 
@@ -61,14 +61,12 @@ class Interplay:
         """[batch group beam k] for every candidate, when the groups among themselves say `said`."""
         if said is None and self.outside is None:
             return None
-        earlier = self._earlier(beams, said)
-        tokens, prefix = lists.tokens.flatten(0, 1), beams.tokens.flatten(0, 1)
-        penalty = self.term.penalty(tokens, prefix, earlier)
+        tokens = lists.tokens.flatten(0, 1)
+        penalty = self.term.penalty(tokens, beams.tokens.flatten(0, 1), self._earlier(beams, said))
         _check_shape(self.term, penalty, tokens)
-        penalty = penalty.view(lists.tokens.shape)
         if penalty.is_floating_point():  # round once, and only then multiply, at whatever width
             penalty = penalty.to(lists.gain.dtype)
-        return self.strengths * penalty
+        return self.strengths * penalty.view(lists.tokens.shape)
 
     def _earlier(self, beams: Beams, said: _Choice | None) -> Earlier:
         theirs = None if self.outside is None else _repeat(self.outside, beams.score.shape[1])
@@ -84,10 +82,10 @@ class Interplay:
 
     def _seen(self, held: Tensor) -> Tensor:
         """What each group may see of the others: [batch group x ...] -> [batch*group group*x ...]."""
-        groups, places = held.shape[1:3]
-        mask = self.precedes.view(1, groups, groups, *[1] * (held.dim() - 2))
-        seen = torch.where(mask, held.unsqueeze(1), -1)  # [batch group group x ...]
-        return seen.view(held.shape[0] * groups, groups * places, *held.shape[3:])
+        batch, groups, places, *rest = held.shape
+        everything = held.unsqueeze(1).expand(batch, groups, groups, places, *rest)
+        follows = self.follows.view(1, groups, groups, 1, *[1] * len(rest))
+        return everything.masked_fill(follows, -1).view(batch * groups, groups * places, *rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,51 +109,56 @@ def settle(
 
     Second comes the bound [batch group beam] on the order of what was not listed.
     """
-    cost = None if interplay is None else _settled_cost(rule, beams, lists, interplay)
-    ranked = rule.rank(beams.score, beams.log_prob, lists, cost)
-    places = rule.pick(ranked.order, count)
-    return _picks(beams, lists, ranked, places, cost), ranked.bound
+    ranked = rule.rank(beams.score, beams.log_prob, lists)
+    cost = None if interplay is None else _settled_cost(rule, beams, lists, ranked.order, interplay)
+    order = ranked.order if cost is None else ranked.order - cost
+    places = rule.pick(order, count)
+    return _picks(beams, lists, ranked, order, places, cost), ranked.bound
 
 
-def _settled_cost(rule: Rule, beams: Beams, lists: Candidates, interplay: Interplay) -> Tensor | None:
-    """What candidates cost when every group says what it says in view of these very costs."""
+def _settled_cost(
+    rule: Rule, beams: Beams, lists: Candidates, free: Tensor, interplay: Interplay
+) -> Tensor | None:
+    """What candidates cost when every group says what it says in view of these very costs.
+
+    `free` [batch group beam k] is what picks are ordered by where nothing costs anything.
+    """
     groups, width = beams.score.shape[1:]
-    complete = bool((lists.key > -torch.inf).all() & beams.live.all())  # every pick will be real
+    all_real = bool(free.isfinite().all())
     cost = interplay.cost(beams, lists, None)
     said: _Choice | None = None
     for _ in range(groups - 1):
-        order = rule.rank(beams.score, beams.log_prob, lists, cost).order
+        order = free if cost is None else free - cost
         places = rule.pick(order, width)
         if said is not None and torch.equal(said.places, places):
             break
-        said = _choice(order, places, lists, complete)
+        tokens = lists.tokens.flatten(2).gather(2, places)
+        if not all_real:
+            tokens = tokens.masked_fill(order.flatten(2).gather(2, places) == -torch.inf, -1)
+        said = _Choice(places, tokens, lists.tokens.shape[-1])
         cost = interplay.cost(beams, lists, said)
     if cost is not None:
         _check_values(interplay.term, cost)
     return cost
 
 
-def _choice(order: Tensor, places: Tensor, lists: Candidates, complete: bool) -> _Choice:
-    tokens = lists.tokens.flatten(2).gather(2, places)
-    if not complete:
-        tokens = tokens.masked_fill(order.flatten(2).gather(2, places) == -torch.inf, -1)
-    return _Choice(places, tokens, lists.tokens.shape[-1])
-
-
-def _picks(beams: Beams, lists: Candidates, ranked: Ranked, places: Tensor, cost: Tensor | None) -> Picks:
+def _picks(
+    beams: Beams, lists: Candidates, ranked: Ranked, order: Tensor, places: Tensor, cost: Tensor | None
+) -> Picks:
     parent = places // lists.tokens.shape[-1]
-    order = ranked.order.flatten(2).gather(2, places)
-    score = order
+    picked = score = order.flatten(2).gather(2, places)
+    paid = torch.zeros_like(picked) if cost is None else cost.flatten(2).gather(2, places)
     if ranked.score is not ranked.order:
         # What cannot be picked has no score, whatever the rule made of it.
-        score = ranked.score.flatten(2).gather(2, places).masked_fill(order == -torch.inf, -torch.inf)
+        score = ranked.score.flatten(2).gather(2, places) - paid
+        score = score.masked_fill(picked == -torch.inf, -torch.inf)
     return Picks(
         parent=parent,
         token=lists.tokens.flatten(2).gather(2, places),
         log_prob=beams.log_prob.gather(2, parent) + lists.log_prob.flatten(2).gather(2, places),
         score=score,
-        cost=torch.zeros_like(order) if cost is None else cost.flatten(2).gather(2, places),
-        order=order,
+        cost=paid,
+        order=picked,
     )
 
 
@@ -187,10 +190,10 @@ def _check_shape(term: Diversity, penalty: object, tokens: Tensor) -> None:
 
 def _check_values(term: Diversity, cost: Tensor) -> None:
     """Costs are strengths times penalties, so one look at the costs is a look at the penalties."""
-    fine = (cost >= 0) & (cost < torch.inf)
-    if bool(fine.all()):
+    least, most = torch.aminmax(cost)  # NaN if there is one
+    if least >= 0 and most < torch.inf:
         return
-    bad = cost[~fine].tolist()
+    bad = cost[~((cost >= 0) & (cost < torch.inf))].tolist()
     value = next((c for c in bad if c == c), bad[0])  # NaN last: the first group's is 0 times infinity
     raise TermError(
         f"{type(term).__name__}.penalty times its strength is {value:g}: "

@@ -211,10 +211,10 @@ def _extensions(
     """All extensions of a group's beams, best first: ties go to the lower beam, then the lower token."""
     extensions = []
     for place, path in enumerate(paths):
-        gain = path.row
+        scores = path.score + path.row
         if said or ended:
-            gain = gain - strength * _penalties(path, said, ended, time, diversity).to(gain.dtype)
-        scores = path.score + gain
+            penalties = _penalties(path, said, ended, time, diversity).to(scores.dtype)
+            scores = scores - strength * penalties
         extensions += [
             (score, place, path, token) for token, score in enumerate(scores) if score > -torch.inf
         ]

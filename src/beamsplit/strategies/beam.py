@@ -30,15 +30,14 @@ class Maximise:
     def perturb(self, scores: Scores, noise: Tensor) -> Scores:
         return scores
 
-    def rank(self, score: Tensor, log_prob: Tensor, lists: Candidates, cost: Tensor | None) -> Ranked:
-        gain = lists.gain if cost is None else lists.gain - cost
-        total = score.unsqueeze(-1) + gain
+    def rank(self, score: Tensor, log_prob: Tensor, lists: Candidates) -> Ranked:
+        total = score.unsqueeze(-1) + lists.gain
         return Ranked(total, total, score + lists.rest)
 
     def pick(self, order: Tensor, count: int) -> Tensor:
         return best_places(order, count)
 
-    def secure(self, picked: Tensor, worst: Tensor, bound: Tensor) -> Tensor:
+    def secure(self, picked: Tensor, worst: Tensor, bound: Tensor) -> bool:
         return beats_all(worst, bound)
 
 
@@ -57,10 +56,11 @@ def best_places(order: Tensor, count: int) -> Tensor:
     return flat.sort(dim=2, descending=True, stable=True).indices[..., :count]
 
 
-def beats_all(worst: Tensor, bound: Tensor) -> Tensor:
-    """[batch group], [batch group beam] -> [batch group]; nothing is left out where the bound is -inf."""
+def beats_all(worst: Tensor, bound: Tensor) -> bool:
+    """[batch group], [batch group beam]; where the bound is -inf nothing was left out."""
     highest = bound.amax(-1)
-    return (worst > highest) | (highest == -torch.inf)
+    above = worst > highest
+    return bool(above.all()) or bool((above | (highest == -torch.inf)).all())
 
 
 @dataclass(frozen=True, kw_only=True)

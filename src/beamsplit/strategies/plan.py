@@ -20,13 +20,13 @@ Schedule: TypeAlias = Literal["lockstep", "staggered"]
 class Ranked(NamedTuple):
     """How a rule values every listed extension of every beam."""
 
-    order: Tensor  # [batch group beam k] what survivors are picked by
-    score: Tensor  # [batch group beam k] what the survivor's score will be
+    order: Tensor  # [batch group beam k] what survivors are picked by, before any penalty
+    score: Tensor  # [batch group beam k] what the survivor's score will be, before any penalty
     bound: Tensor  # [batch group beam] no unlisted extension of the beam has a higher order
 
 
 class Rule(Protocol):
-    """How one group picks, given its beams, their candidate lists and the cost of each candidate."""
+    """How one group picks, given its beams and their candidate lists. Penalties are taken off `order`."""
 
     @property
     def noisy(self) -> bool:
@@ -54,7 +54,7 @@ class Rule(Protocol):
         """The scores with keys made random by Gumbel noise [rows vocab]; called if `noisy`."""
         ...
 
-    def rank(self, score: Tensor, log_prob: Tensor, lists: Candidates, cost: Tensor | None) -> Ranked:
+    def rank(self, score: Tensor, log_prob: Tensor, lists: Candidates) -> Ranked:
         """Value all extensions of beams with this score and log_prob [batch group beam]."""
         ...
 
@@ -62,12 +62,12 @@ class Rule(Protocol):
         """Places [batch group n] in order.flatten(2), best first; n is `count` if there are as many."""
         ...
 
-    def secure(self, picked: Tensor, worst: Tensor, bound: Tensor) -> Tensor:
-        """[batch group]: no unlisted extension could have been picked instead.
+    def secure(self, picked: Tensor, worst: Tensor, bound: Tensor) -> bool:
+        """Whether no unlisted extension could have been picked instead, in any group.
 
         `picked` [batch group n] is the order of all picks, `worst` [batch group] that of the last one
         that matters, `bound` [batch group beam] that of `rank`. Equality does not do: the tie might go
-        to the unlisted one.
+        to the unlisted one. NaN anywhere must not pass.
         """
         ...
 

@@ -51,21 +51,17 @@ class _Draw:
     def perturb(self, scores: Scores, noise: Tensor) -> Scores:
         return Scores(scores.log_prob, scores.gain, self._truncate(scores.gain) + noise)
 
-    def rank(self, score: Tensor, log_prob: Tensor, lists: Candidates, cost: Tensor | None) -> Ranked:
-        key, gain = lists.key, lists.gain
-        if cost is not None:
-            key, gain = key - cost, gain - cost
-        # A beam that holds nothing has nothing to draw.
-        order = key.masked_fill((score == -torch.inf).unsqueeze(-1), -torch.inf)
-        bound = lists.rest.masked_fill(score == -torch.inf, -torch.inf)
-        return Ranked(order, score.unsqueeze(-1) + gain, bound)
+    def rank(self, score: Tensor, log_prob: Tensor, lists: Candidates) -> Ranked:
+        nothing = score == -torch.inf  # a beam that holds nothing has nothing to draw
+        order = lists.key.masked_fill(nothing.unsqueeze(-1), -torch.inf)
+        return Ranked(order, score.unsqueeze(-1) + lists.gain, lists.rest.masked_fill(nothing, -torch.inf))
 
     def pick(self, order: Tensor, count: int) -> Tensor:
         beams, width = order.shape[-2:]
         return order.argmax(-1) + torch.arange(beams, device=order.device) * width
 
-    def secure(self, picked: Tensor, worst: Tensor, bound: Tensor) -> Tensor:
-        return ((picked > bound) | (bound == -torch.inf)).all(-1)
+    def secure(self, picked: Tensor, worst: Tensor, bound: Tensor) -> bool:
+        return bool(((picked > bound) | (bound == -torch.inf)).all())
 
     def _truncate(self, gain: Tensor) -> Tensor:
         """Tempered log-probabilities [rows vocab], -inf for tokens that may not be drawn."""

@@ -33,8 +33,8 @@ class _RankSiblings:
     def perturb(self, scores: Scores, noise: Tensor) -> Scores:
         return scores
 
-    def rank(self, score: Tensor, log_prob: Tensor, lists: Candidates, cost: Tensor | None) -> Ranked:
-        gain = lists.gain if cost is None else lists.gain - cost
+    def rank(self, score: Tensor, log_prob: Tensor, lists: Candidates) -> Ranked:
+        gain = lists.gain
         # Lists are sorted by token, so that of equal siblings the lower token comes first.
         place = gain.argsort(dim=-1, descending=True, stable=True).argsort(dim=-1) + 1
         total = score.unsqueeze(-1) + (gain - self.rate * place.to(gain.dtype))
@@ -45,7 +45,7 @@ class _RankSiblings:
     def pick(self, order: Tensor, count: int) -> Tensor:
         return best_places(order, count)
 
-    def secure(self, picked: Tensor, worst: Tensor, bound: Tensor) -> Tensor:
+    def secure(self, picked: Tensor, worst: Tensor, bound: Tensor) -> bool:
         return beats_all(worst, bound)
 
 

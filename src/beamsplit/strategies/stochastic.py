@@ -35,7 +35,7 @@ class _TopGumbels:
     def perturb(self, scores: Scores, noise: Tensor) -> Scores:
         return Scores(scores.log_prob, scores.gain, scores.gain + noise)
 
-    def rank(self, score: Tensor, log_prob: Tensor, lists: Candidates, cost: Tensor | None) -> Ranked:
+    def rank(self, score: Tensor, log_prob: Tensor, lists: Candidates) -> Ranked:
         dead = score == -torch.inf
         parent = score.masked_fill(dead, 0.0).unsqueeze(-1)
         perturbed = log_prob.unsqueeze(-1) + lists.key
@@ -48,7 +48,7 @@ class _TopGumbels:
     def pick(self, order: Tensor, count: int) -> Tensor:
         return best_places(order, count)
 
-    def secure(self, picked: Tensor, worst: Tensor, bound: Tensor) -> Tensor:
+    def secure(self, picked: Tensor, worst: Tensor, bound: Tensor) -> bool:
         return beats_all(worst, bound)
 
 
