@@ -20,8 +20,10 @@ from benchmarks.decoding import Case, measure_decoding
 from benchmarks.selecting import measure_selection
 
 CASES = [
-    Case("GRU 512, V=10k", vocabulary=10_000, kind="gru", batch=1),
-    Case("GRU 512, V=10k, batch 8", vocabulary=10_000, kind="gru", batch=8),
+    Case("GRU 1000, V=10k", vocabulary=10_000, kind="gru", batch=1),
+    Case("GRU 1000, V=10k, batch 8", vocabulary=10_000, kind="gru", batch=8),
+    Case("GRU 512, V=10k", vocabulary=10_000, kind="small gru", batch=1),
+    Case("GRU 512, V=10k, batch 8", vocabulary=10_000, kind="small gru", batch=8),
     Case("step model, V=50k", vocabulary=50_000, kind="dot", batch=1),
     Case("step model, V=128k", vocabulary=128_000, kind="dot", batch=1),
 ]

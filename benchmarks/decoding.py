@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import torch
-
 import beamsplit
 from beamsplit import BeamSearch, DiverseBeamSearch
 from benchmarks.models import DotModel, GruModel
@@ -24,13 +22,18 @@ BEAMS = 20
 class Case:
     name: str
     vocabulary: int
-    kind: Literal["gru", "dot"]
+    kind: Literal["gru", "small gru", "dot"]
     batch: int
+
+    def make(self) -> GruModel | DotModel:
+        if self.kind == "dot":
+            return DotModel(self.vocabulary)
+        return GruModel(self.vocabulary, small=self.kind == "small gru")
 
 
 def measure_decoding(case: Case, turns: int) -> dict[str, Any]:
-    model = GruModel(case.vocabulary) if case.kind == "gru" else DotModel(case.vocabulary)
-    inputs = torch.randn(case.batch, model.embedding.embedding_dim)
+    model = case.make()
+    inputs = model.inputs(case.batch)
     # No end token: every search takes the same steps on the same rows.
     decode = functools.partial(beamsplit.decode, model, inputs, max_length=LENGTH)
     search = functools.partial(decode, BeamSearch(beams=BEAMS))
@@ -56,16 +59,14 @@ def measure_decoding(case: Case, turns: int) -> dict[str, Any]:
 
 
 def bare_calls(model: GruModel | DotModel, decode: Callable[[], object]) -> Callable[[], object]:
-    """The model calls of a decode, with nothing in between."""
-    model.rows.clear()
+    """The model calls of a decode, on the same tokens and states, with nothing in between."""
+    model.calls.clear()
     decode()
-    calls = [
-        (torch.zeros(rows, dtype=torch.long), torch.randn(rows, model.embedding.embedding_dim))
-        for rows in model.rows
-    ]
+    calls = list(model.calls)
 
     def replay() -> None:
         for tokens, state in calls:
-            model.step(tokens, state)
+            model.step(tokens, state)  # type: ignore[arg-type]
+        model.calls.clear()
 
     return replay

@@ -6,6 +6,7 @@ score of -inf marks a slot that holds nothing; there are no other flags.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
@@ -16,7 +17,7 @@ from torch.nn.functional import pad
 __all__ = ["Beams", "Found"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Beams:
     """The live frontier."""
 
@@ -31,7 +32,7 @@ class Beams:
         tokens = torch.empty(*score.shape, 0, dtype=torch.long, device=score.device)
         return cls(tokens, torch.zeros_like(score), score, torch.zeros_like(score, dtype=torch.long))
 
-    @property
+    @functools.cached_property
     def live(self) -> Tensor:
         """[batch group beam]"""
         return self.score > -torch.inf

@@ -73,13 +73,13 @@ class Cohort:
         """Give each live beam a row of the model's next answer, counting from 0. Returns, for each row,
         the row of the last answer that it goes on from, and its token.
         """
-        beams, live = self.beams, self.beams.live
+        beams = self.beams
         if self.dense:
             rows, tokens = beams.row.flatten(), beams.tokens[..., -1].flatten()
             place = torch.arange(rows.shape[0], device=rows.device).view_as(beams.row)
         else:
-            rows, tokens = beams.row[live], beams.tokens[..., -1][live]
-            place = (live.flatten().cumsum(0).view_as(beams.row) - 1).clamp(min=0)
+            rows, tokens = beams.row[beams.live], beams.tokens[..., -1][beams.live]
+            place = (beams.live.flatten().cumsum(0).view_as(beams.row) - 1).clamp(min=0)
         self.beams = replace(beams, row=place)
         return rows, tokens
 

@@ -185,6 +185,8 @@ class Search:
 
     def _root_scores(self, groups: range, like: Tensor) -> Tensor:
         """[batch group beam]"""
+        if not self.plan.rule.noisy:
+            return self.plan.rule.roots(like.new_zeros(self.batch, len(groups), self.plan.beams))
         keys = noise.slot_keys(self.seeds, groups, -1, self.plan.beams)
         return self.plan.rule.roots(noise.gumbel(keys.flatten(), 1, like.dtype).view(keys.shape))
 

@@ -36,6 +36,8 @@ class Picks:
 
     def first(self, count: int) -> Picks:
         """The best `count`."""
+        if count >= self.token.shape[2]:
+            return self
         return Picks(*(values[..., :count] for values in self._columns))
 
     def take(self, places: Tensor) -> Picks:
