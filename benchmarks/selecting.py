@@ -63,7 +63,7 @@ def by_short_lists(logits: Tensor, beams: Beams) -> tuple[Tensor, Tensor]:
     """What a step of the search does: read, list, let the groups settle, check the certificate."""
     groups, width = beams.score.shape[1:]
     scores = read(logits, BEAMS, None)
-    length = width + (BEAMS - width) + 1 + 4
+    length = 9  # as the search begins, after its first step
     while True:
         lists = scores.shortlist(length).shaped(beams.row)
         picks, bound = settle(Maximise(), beams, lists, 2 * width, interplay(groups) if groups > 1 else None)

@@ -741,3 +741,9 @@ def test_nothing_a_term_hands_out_is_written_to() -> None:
     found = decode(PrefixHashModel(9), [0], DiverseBeamSearch(groups=3, diversity=term), max_length=4)
     assert found == decode(PrefixHashModel(9), [0], DiverseBeamSearch(groups=3), max_length=4)
     assert all(torch.equal(now, before) for now, before in term.answers)
+
+
+def test_a_nan_is_seen_even_where_min_length_rules_its_token_out() -> None:
+    model = MarkovModel(torch.tensor([[math.nan, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]))
+    with pytest.raises(ModelError, match="NaN at token 0"):
+        decode(model, [0], BeamSearch(beams=2), max_length=3, min_length=3, end=0)

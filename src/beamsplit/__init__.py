@@ -4,11 +4,11 @@ from beamsplit.diversity import Cumulative, Diversity, Earlier, Embedding, Hammi
 from beamsplit.errors import ArgumentError, BeamsplitError, ModelError, TermError
 from beamsplit.guidance import AntiLanguageModel
 from beamsplit.hypotheses import Hypotheses, Hypothesis
-from beamsplit.loop import Move, Step
 from beamsplit.model import FunctionModel, Guided, JoinableModel, PrefixModel, StepModel
 from beamsplit.scoring import LengthNormalised, LogProb, Scorer
 from beamsplit.search import decode, steps
 from beamsplit.selection import Picks
+from beamsplit.step import Move, Step
 from beamsplit.strategies import (
     BeamSearch,
     DiverseBeamSearch,

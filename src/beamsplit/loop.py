@@ -10,16 +10,17 @@ every step:
 
 from __future__ import annotations
 
+import functools
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from beamsplit import noise
-from beamsplit.beams import Beams, Found, widen
+from beamsplit.beams import Beams, Found, below, widen
 from beamsplit.candidates import Candidates, check_finite, join_logits, read
 from beamsplit.cohort import Cohort, as_earlier, look_back
 from beamsplit.diversity import Earlier
@@ -29,53 +30,13 @@ from beamsplit.limits import Limits
 from beamsplit.model import Guided, Logits, State, StepModel, joinable
 from beamsplit.results import Outcome, assemble
 from beamsplit.selection import Interplay, Picks, settle
+from beamsplit.step import Move, Step
 from beamsplit.strategies.plan import Plan
 
-__all__ = ["Move", "Search", "Step"]
+__all__ = ["Search"]
 
 _SHORT = 8  # candidates listed for a beam, unless that turns out to be too few
 _SLACK = 4  # candidates listed beyond those that can matter, so that a tie at the list's end seldom does
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """What some groups did in one step. Tensors are [batch group pick], best pick first."""
-
-    groups: range
-    time: int
-    picks: Picks
-    """Extensions that were considered to the last; a score of -inf marks an empty place."""
-    ended: Tensor
-    """Whether the pick's token is an end."""
-    width: int
-    """How many candidates of each beam were looked at."""
-    _live: Tensor = field(repr=False)  # [batch group beam] whether the beam lives on
-
-    @property
-    def beam(self) -> Tensor:
-        """What became of each pick: the beam it is from now on, or -1 if it ended or was dropped."""
-        goes_on = ~self.ended
-        beam = goes_on.cumsum(2) - 1
-        known = goes_on & (beam < self._live.shape[2])
-        beam = torch.where(known, beam, 0)
-        return torch.where(known & self._live.gather(2, beam), beam, -1)
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One turn of the crank."""
-
-    number: int
-    inputs: Tensor
-    """[batch] which of the caller's inputs were decoded in this step."""
-    moves: tuple[Move, ...]
-    """What the groups did: one move for all of them in lockstep, one for each if staggered."""
-    assemble: Callable[[], list[Hypotheses]] = field(repr=False)
-
-    @property
-    def hypotheses(self) -> list[Hypotheses]:
-        """What the search would return if it stopped here; of the last step, its result."""
-        return self.assemble()
 
 
 class _Answer(NamedTuple):
@@ -317,10 +278,10 @@ class Search:
         fresh = []
         for g in range(len(cohort.groups)):
             tokens, score = cohort.found.tokens[:, g], cohort.found.score[:, g]
-            for others in lower:
-                score = score.masked_fill(_among(tokens, others), -torch.inf)
+            if lower:
+                score = score.masked_fill(_among(tokens, functools.reduce(below, lower)), -torch.inf)
             fresh.append(score.sort(dim=1, descending=True).values)
-            lower.append(tokens)
+            lower = [functools.reduce(below, [*lower, tokens])]
         return torch.stack(fresh, dim=1)
 
     def _dismiss_finished(self, number: int) -> None:
@@ -391,12 +352,12 @@ class _Lists:
         self._search = search
         self._logits = answer.logits
         self._scores = read(answer.logits, answer.rows, search.vocabulary)
-        if search.guided:  # which may be infinite without being NaN
-            self.check_finite()
         self._lists: dict[int, Candidates] = {}
-        for cohort in cohorts:
-            if cohort.time + 1 < search.limits.min_length:
-                self._rule_out_ends(cohort)
+        young = [cohort for cohort in cohorts if cohort.time + 1 < search.limits.min_length]
+        if search.guided or young:  # guidance may be infinite without being NaN, a ruled-out NaN hides
+            self.check_finite()
+        for cohort in young:
+            self._rule_out_ends(cohort)
 
     def check_finite(self) -> None:
         check_finite(self._scores, self._logits)

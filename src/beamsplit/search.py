@@ -15,10 +15,11 @@ from beamsplit import checks
 from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses, Hypothesis
 from beamsplit.limits import Limits
-from beamsplit.loop import Search, Step
+from beamsplit.loop import Search
 from beamsplit.model import StepModel
 from beamsplit.results import rank_by
 from beamsplit.scoring import LogProb, Scorer
+from beamsplit.step import Step
 from beamsplit.strategies.divmbest import DivMBest
 from beamsplit.strategies.plan import Strategy
 
@@ -121,7 +122,7 @@ def _one_after_another(model: StepModel, inputs: Any, strategy: DivMBest, limits
             chosen = functools.partial(_with_best, kept, step, run, limits)
             moves = tuple(replace(move, groups=range(run, run + 1)) for move in step.moves)
             lists = functools.partial(_lists, chosen, limits.scorer)
-            yield replace(step, moves=moves, assemble=lists)
+            yield replace(step, moves=moves, _assemble=lists)
         if not search.batch:
             return
         kept = chosen()

@@ -1,0 +1,41 @@
+"""The examples run, and the README shows what they print."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def output_of(example: str) -> str:
+    command = [sys.executable, str(ROOT / "examples" / example)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_the_readme_shows_what_the_first_example_prints() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = re.search(r"<!-- output of examples/captions.py -->\n```\n(.*?)```", readme, re.DOTALL)
+    assert shown is not None
+    assert shown[1] == output_of("captions.py")
+
+
+def test_a_term_of_ones_own_changes_the_outputs() -> None:
+    hamming, echo = output_of("own_term.py").split("Echo\n")
+    assert hamming.splitlines()[1:] != echo.splitlines()
+
+
+def test_a_network_of_ones_own_spells_number_words_in_several_ways() -> None:
+    groups = [line.split() for line in output_of("own_model.py").splitlines()]
+    assert [len(words) for words in groups] == [2] * 5
+    first_letters = [words[0][0] for words in groups]
+    assert len(set(first_letters)) >= 4  # the first group picks freely, the others avoid its letter
+
+
+@pytest.mark.parametrize("script", ["setup", "test", "check", "example"])
+def test_the_scripts_are_executable(script: str) -> None:
+    assert (ROOT / "scripts" / script).stat().st_mode & 0o100
