@@ -76,8 +76,8 @@ def interplay(groups: int) -> Interplay:
     strengths = torch.full((groups, 1, 1), STRENGTH)
     strengths[0] = 0.0
     follows = torch.ones(1, groups, groups, dtype=torch.bool).triu().unsqueeze(3)
-    nothing = torch.full((1, groups, BEAMS // groups, 0), -1)
-    return Interplay(Hamming(), strengths, follows, nothing, None)
+    found = torch.full((1, groups, BEAMS // groups, 0), -1)
+    return Interplay(Hamming(), strengths, follows, torch.tensor(-1), found, None)
 
 
 def _kept(picks: Picks, width: int) -> tuple[Tensor, Tensor]:

@@ -88,7 +88,7 @@ class Hamming:
 
     def penalty(self, tokens: Tensor, prefix: Tensor, earlier: Earlier) -> Tensor:
         # [n beam k e] -> [n beam k]
-        return (tokens.unsqueeze(-1) == earlier.tokens[:, None, None]).sum(-1)
+        return (tokens.unsqueeze(-1) == earlier.tokens.unsqueeze(1).unsqueeze(1)).sum(-1)
 
 
 @dataclass(frozen=True, kw_only=True)

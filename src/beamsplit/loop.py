@@ -104,6 +104,7 @@ class Search:
         self.inputs = torch.arange(self.batch, device=self.device)
         self.seeds = self.limits.seeds(self.batch, self.device)
         self.against = None if self.against is None else self.against.to(self.device)
+        self.nothing = torch.tensor(-1, device=self.device)
         self.is_end = torch.zeros(self.vocabulary, dtype=torch.bool, device=self.device)
         self.is_end[self.limits.ends] = True
         self.cohorts = self._make_cohorts(scores.key)
@@ -229,7 +230,7 @@ class Search:
         if outside is None and len(cohort.groups) == 1:
             return None
         term, found = self.plan.diversity, cohort.found.tokens
-        return Interplay(term, cohort.strengths, cohort.follows, found, outside)
+        return Interplay(term, cohort.strengths, cohort.follows, self.nothing, found, outside)
 
     def _outside(self, place: int, time: int) -> Earlier | None:
         """What a cohort's first group has to heed already: earlier cohorts, or `against`."""

@@ -56,6 +56,7 @@ class Interplay:
     term: Diversity
     strengths: Tensor  # [group 1 1]
     follows: Tensor  # [1 group group 1]: does the second not come before the first?
+    nothing: Tensor  # -1
     found: Tensor  # [batch group place length] what these groups have found in earlier steps
     outside: Earlier | None  # of groups that stepped before; n is batch
 
@@ -66,9 +67,8 @@ class Interplay:
         tokens = lists.tokens.flatten(0, 1)
         penalty = self.term.penalty(tokens, beams.tokens.flatten(0, 1), self._earlier(beams, said))
         _check_shape(self.term, penalty, tokens)
-        if penalty.is_floating_point():  # round once, and only then multiply, at whatever width
-            penalty = penalty.to(lists.gain.dtype)
-        return self.strengths * penalty.view(lists.tokens.shape)
+        # Round once, and only then multiply: so it comes out the same for lists of any length.
+        return self.strengths * penalty.to(lists.gain.dtype).view(lists.tokens.shape)
 
     def _earlier(self, beams: Beams, said: _Choice | None) -> Earlier:
         theirs = None if self.outside is None else _repeat(self.outside, beams.score.shape[1])
@@ -84,10 +84,9 @@ class Interplay:
 
     def _seen(self, held: Tensor) -> Tensor:
         """What each group may see of the others: [batch group x ...] -> [batch*group group*x ...]."""
-        batch, groups, places, *rest = held.shape
-        everything = held.unsqueeze(1).expand(batch, groups, groups, places, *rest)
-        follows = self.follows.view(1, groups, groups, 1, *[1] * len(rest))
-        return everything.masked_fill(follows, -1).view(batch * groups, groups * places, *rest)
+        follows = self.follows if held.dim() == 3 else self.follows.unsqueeze(-1)
+        seen = torch.where(follows, self.nothing, held.unsqueeze(1))  # [batch group group x ...]
+        return seen.flatten(2, 3).flatten(0, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +125,7 @@ def _settled_cost(
     `free` [batch group beam k] is what picks are ordered by where nothing costs anything.
     """
     groups, width = beams.score.shape[1:]
+    listed = lists.tokens.flatten(2)
     all_real = bool(free.isfinite().all())
     cost = interplay.cost(beams, lists, None)
     said: _Choice | None = None
@@ -134,7 +134,7 @@ def _settled_cost(
         places = rule.pick(order, width)
         if said is not None and torch.equal(said.places, places):
             break
-        tokens = lists.tokens.flatten(2).gather(2, places)
+        tokens = listed.gather(2, places)
         if not all_real:
             tokens = tokens.masked_fill(order.flatten(2).gather(2, places) == -torch.inf, -1)
         said = _Choice(places, tokens, lists.tokens.shape[-1])
