@@ -1,4 +1,4 @@
-"""Time the search: python -m benchmarks [--json FILE] [--turns N] [--quick].
+"""Time the search, print tables and write them as JSON.
 
 Decoding: Diverse Beam Search with 20 groups of one beam against beam search of width 20, and both against
 the model calls they make, replayed bare. Selection: one step of picking survivors from given logits, by
@@ -31,7 +31,9 @@ CASES = [
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here too")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", default=Path("benchmark.json"), help="(default %(default)s)"
+    )
     parser.add_argument("--turns", type=int, default=25, help="turns each contestant gets (default 25)")
     parser.add_argument("--quick", action="store_true", help="the first case and fewer turns: does it run?")
     options = parser.parse_args()
@@ -42,10 +44,9 @@ def main() -> None:
     vocabularies = [10_000] if options.quick else [10_000, 50_000, 128_000]
     selection = [row for v in vocabularies for row in measure_selection(v, turns)]
     print_selection(selection)
-    if options.json:
-        report = {"machine": machine(), "decoding": decoding, "selection": selection}
-        options.json.write_text(json.dumps(report, indent=2) + "\n")
-        print(f"\nwrote {options.json}", file=sys.stderr)
+    report = {"machine": machine(), "decoding": decoding, "selection": selection}
+    options.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    print(f"\nwrote {options.json}", file=sys.stderr)
 
 
 def machine() -> dict[str, Any]:

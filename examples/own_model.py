@@ -1,7 +1,7 @@
 """A network of your own: give its step function to `FunctionModel`, a batch of states to `decode`.
 
 The network is a GRU, trained here for a few seconds to spell English number words, so that there is
-something to see. What the search needs of it is `step`, six lines long.
+something to see. What the search needs of it is `step`, three lines long.
 """
 
 from __future__ import annotations

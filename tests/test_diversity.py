@@ -432,22 +432,15 @@ def test_no_earlier_beams_cost_nothing(term: Diversity, situation: Situation) ->
 
 
 @pytest.mark.parametrize("term", [Hamming(), Cumulative(temperature=0.7)])
-def test_a_local_term_charges_extra_for_tokens_just_said_alone(
+def test_these_terms_charge_extra_for_tokens_just_said_alone(
     term: Hamming | Cumulative, situation: Situation
 ) -> None:
-    assert term.local
     paid = situation.price(term)
     just_said = (situation.tokens.unsqueeze(-1) == situation.beams[:, None, None, :, -1]).any(-1)
     for search, beam in [(s, b) for s in range(3) for b in range(4)]:
         rest = paid[search, beam][~just_said[search, beam]]
         assert bool((rest == rest[0]).all())
         assert bool((paid[search, beam][just_said[search, beam]] > rest[0]).all())
-
-
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_terms_that_reach_beyond_this_step_do_not_claim_to_be_local(n: int) -> None:
-    assert not getattr(NGram(n=n), "local", False)
-    assert not getattr(soft(Hamming()), "local", False)
 
 
 @pytest.mark.parametrize("of", [Hamming(), Cumulative(temperature=0.7), NGram(n=1), NGram(n=2)])

@@ -491,7 +491,7 @@ def test_word_vectors_are_a_finite_table(vectors: Any, pattern: str) -> None:
 @pytest.mark.parametrize("size", [3, 5])
 def test_word_vectors_cover_the_vocabulary(size: int) -> None:
     term = Embedding(vectors=torch.ones(size, 2))
-    pattern = rf"Embedding has vectors for {size} tokens.*vocabulary of 4.*one row for each token"
+    pattern = rf"Embedding knows {size} tokens.*vocabulary has 4.*one row for each token"
     expect(ArgumentError, pattern, lambda: search(strategy=DiverseBeamSearch(groups=2, diversity=term)))
 
 

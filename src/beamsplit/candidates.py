@@ -1,7 +1,7 @@
 """Short candidate lists: each row's best tokens, and a bound on every token left out.
 
-This is the only place that reads whole rows of the vocabulary. It does so once a step for all rows of
-all groups; everything behind it works on lists of a few dozen tokens.
+Whole rows of the vocabulary are read here, once a step for all rows of all groups (samplers add their noise
+on the way); everything behind works on lists of a few dozen tokens.
 """
 
 from __future__ import annotations

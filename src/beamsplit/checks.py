@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
+from typing import Any
 
 from beamsplit.errors import ArgumentError
 
-__all__ = ["at_least", "fraction", "non_negative", "positive", "shown", "strengths", "whole_number"]
+__all__ = ["at_least", "fraction", "non_negative", "once", "positive", "shown", "strengths", "whole_number"]
 
 
 def shown(value: object) -> str:
     """A value for an error message: on one line, and not too long."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 100 else text[:97] + "..."
+
+
+def once(values: object) -> Any:
+    """Values that may be looked at twice: tensors and arrays as numbers, iterators as a list."""
+    if callable(tolist := getattr(values, "tolist", None)):
+        return tolist()
+    return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else values
 
 
 def at_least(name: str, value: object, least: int) -> int:
@@ -66,7 +74,8 @@ def strengths(value: float | Sequence[float], groups: int) -> tuple[float, ...]:
     >>> strengths(0.5, 3)
     (0.5, 0.5, 0.5)
     """
-    if not isinstance(value, Sequence) or isinstance(value, str):
+    value = once(value)
+    if not isinstance(value, list):
         return (non_negative("strength", value),) * groups
     if len(value) != groups:
         raise ArgumentError(

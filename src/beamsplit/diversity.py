@@ -67,9 +67,8 @@ class Earlier:
 class Diversity(Protocol):
     """A diversity term. Yours needs this one method; see the module's text for the shapes.
 
-    Two attributes are optional. `local = True` says that, within one beam, only tokens in
-    `earlier.tokens` cost more than the rest do: short lists then need no second look. `vocabulary`
-    is the number of tokens the term knows, and is checked against the model's.
+    An attribute `vocabulary` is optional: the number of tokens the term knows, to be checked against the
+    model's.
     """
 
     def penalty(self, tokens: Tensor, prefix: Tensor, earlier: Earlier) -> Tensor: ...
@@ -83,8 +82,6 @@ class Hamming:
     >>> Hamming().penalty(torch.tensor([[[3, 5, 7]]]), torch.empty(1, 1, 0), earlier)
     tensor([[[1, 0, 2]]])
     """
-
-    local = True
 
     def penalty(self, tokens: Tensor, prefix: Tensor, earlier: Earlier) -> Tensor:
         # [n beam k e] -> [n beam k]
@@ -101,8 +98,6 @@ class Cumulative:
     """
 
     temperature: float = 1.0
-
-    local = True
 
     def __post_init__(self) -> None:
         checks.positive("temperature", self.temperature)
@@ -154,7 +149,7 @@ class Embedding:
 
     vectors: Tensor
     of: SoftTerm = field(default_factory=Hamming)
-    _whole: Tensor = field(init=False, repr=False)
+    _whole: dict[torch.device, Tensor] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         if not isinstance(self.of, Hamming | Cumulative | NGram):
@@ -165,7 +160,7 @@ class Embedding:
         vectors = self.vectors.detach().double()
         longest = vectors.norm(dim=1).amax().clamp(min=torch.finfo(torch.double).tiny)
         # Whole numbers (as float64) make dot products exact, whatever the shape of the product.
-        object.__setattr__(self, "_whole", (vectors / longest * _VECTOR_GRID).round())
+        self._whole[vectors.device] = (vectors / longest * _VECTOR_GRID).round()
 
     @property
     def vocabulary(self) -> int:
@@ -214,7 +209,9 @@ class Embedding:
 
     def _vector(self, tokens: Tensor) -> Tensor:
         """[...] -> [... dim]; a place without a token gets some vector, to be masked."""
-        return self._whole.to(tokens.device)[tokens.clamp(min=0)]
+        if tokens.device not in self._whole:
+            self._whole[tokens.device] = self._whole[self.vectors.device].to(tokens.device)
+        return self._whole[tokens.device][tokens.clamp(min=0)]
 
     def _cosine_to_all(self, ours: Tensor, theirs: Tensor) -> Tensor:
         """[n beam k dim], [n p dim] -> [n beam k p]."""

@@ -22,6 +22,8 @@ class AntiLanguageModel:
     `language_model` gives U and is started with the same inputs, which it is free to ignore. With
     `first=n` only the first n tokens are compared with it, as Li et al. do to keep the ends fluent.
     A token that U holds to be impossible is left as it is rather than rewarded without limit.
+
+    Lists are ordered by log P(y|x), as everywhere; the winner by the combined score is `groups[0][0]`.
     """
 
     def __init__(

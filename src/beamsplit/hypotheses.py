@@ -29,7 +29,7 @@ class Hypothesis:
 
 
 class Hypotheses(Sequence[Hypothesis]):
-    """The outputs for one input, likeliest first; `groups` has them group by group, best score first.
+    """The outputs for one input, by log-probability as the scorer sees it; `groups` has them by score.
 
     >>> list_ = Hypotheses([Hypothesis((5, 2), -1.5, -1.5), Hypothesis((4, 2), -0.5, -2.0, group=1)])
     >>> list_.best.tokens, len(list_), list_.groups[0][0].tokens
@@ -50,9 +50,11 @@ class Hypotheses(Sequence[Hypothesis]):
 
     @property
     def best(self) -> Hypothesis:
-        """The likeliest."""
+        """The first: the likeliest, unless a length-normalising scorer had a say."""
         if not self._all:
-            raise ArgumentError("there is no best of no hypotheses: the model could end no sequence in time")
+            raise ArgumentError(
+                "there is no best of no hypotheses: the search met a dead end (min_length? masks?)"
+            )
         return self._all[0]
 
     @property

@@ -30,13 +30,13 @@ class Limits:
     list_width: int | None
 
     def __post_init__(self) -> None:
-        checks.at_least("max_length", self.max_length, 1)
-        checks.at_least("min_length", self.min_length, 0)
         if self.min_length > self.max_length:
             raise ArgumentError(
                 f"min_length={self.min_length} is more than max_length={self.max_length}: no length fits both"
             )
         _ = self.ends
+        if not isinstance(self.unique, bool):
+            raise ArgumentError(f"unique must be True or False, not {checks.shown(self.unique)}")
         for name in ("list_width", "return_per_group"):
             if getattr(self, name) is not None:
                 checks.at_least(name, getattr(self, name), 1)

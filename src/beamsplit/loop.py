@@ -24,10 +24,10 @@ from beamsplit.beams import Beams, Found, below, widen
 from beamsplit.candidates import Candidates, check_finite, join_logits, read
 from beamsplit.cohort import Cohort, as_earlier, look_back
 from beamsplit.diversity import Earlier
-from beamsplit.errors import ArgumentError
+from beamsplit.errors import ArgumentError, ModelError
 from beamsplit.hypotheses import Hypotheses
 from beamsplit.limits import Limits
-from beamsplit.model import Guided, Logits, State, StepModel, joinable
+from beamsplit.model import Guided, Logits, State, StepModel, answer, copied, joinable
 from beamsplit.results import Outcome, assemble
 from beamsplit.selection import Interplay, Picks, settle
 from beamsplit.step import Move, Step
@@ -60,18 +60,18 @@ class Search:
 
     @torch.no_grad()
     def steps(self, inputs: Any) -> Iterator[Step]:
-        roots = self._begin(*self.model.start(inputs))
+        roots = self._begin(*answer(self.model.start(inputs), "start"))
         if not self.batch:
             return
         last: _Answer | None = None
         for number in range(self.limits.max_length + len(self.cohorts) - 1):
-            answer = self._start_cohort(number, last, roots)
-            moves = self._advance(number, answer)
+            now = self._start_cohort(number, last, roots)
+            moves = self._advance(number, now)
             yield Step(number, self.inputs, moves, self._snapshot())
             self._dismiss_finished(number)
             if not len(self.inputs):
                 return
-            last = self._step_model(answer, must_copy=number < len(self.cohorts))
+            last = self._step_model(now, must_copy=number < len(self.cohorts))
 
     def _snapshot(self) -> Callable[[], list[Hypotheses]]:
         """What there is to return at this moment, put together only if someone asks."""
@@ -96,9 +96,9 @@ class Search:
     # Before the first step
 
     def _begin(self, logits: Logits, state: State) -> _Answer:
-        scores = read(logits, rows=None, vocabulary=None)
-        self.batch, self.vocabulary = scores.key.shape
-        self.device = scores.key.device
+        like = read(logits, rows=None, vocabulary=None).key
+        self.batch, self.vocabulary = like.shape
+        self.device = like.device
         self.guided = isinstance(logits, Guided)
         self._check_plan()
         self.inputs = torch.arange(self.batch, device=self.device)
@@ -107,8 +107,10 @@ class Search:
         self.nothing = torch.tensor(-1, device=self.device)
         self.is_end = torch.zeros(self.vocabulary, dtype=torch.bool, device=self.device)
         self.is_end[self.limits.ends] = True
-        self.cohorts = self._make_cohorts(scores.key)
+        self.cohorts = self._make_cohorts(like)
         self.width = self.limits.list_width or _SHORT + len(self.limits.ends)  # after the first step
+        if len(self.cohorts) > 1:  # they are looked at again when later groups start
+            logits = copied(logits)
         return _Answer(logits, state, self.batch)
 
     def _check_plan(self) -> None:
@@ -117,8 +119,8 @@ class Search:
         known = getattr(term, "vocabulary", self.vocabulary)
         if known != self.vocabulary:
             raise ArgumentError(
-                f"{type(term).__name__} has vectors for {known} tokens and the model a vocabulary of "
-                f"{self.vocabulary}: give one row for each token of the model"
+                f"{type(term).__name__} knows {known} tokens and the model's vocabulary has "
+                f"{self.vocabulary}: give it one row for each token of the model"
             )
         if self.guided and self.plan.rule.normalised:
             raise ArgumentError(
@@ -165,24 +167,24 @@ class Search:
 
     # The verbs of a step
 
-    def _start_cohort(self, number: int, answer: _Answer | None, roots: _Answer) -> _Answer:
+    def _start_cohort(self, number: int, last: _Answer | None, roots: _Answer) -> _Answer:
         """Rows for the groups whose first step this is, below the rows of those already on their way."""
         if number >= len(self.cohorts):
-            assert answer is not None, "a search without beams has ended"
-            return answer
+            assert last is not None, "a search without beams has ended"
+            return last
         cohort = self.cohorts[number]
-        above = answer.rows if answer else 0
+        above = last.rows if last else 0
         row = above + torch.arange(self.batch, device=self.device)[:, None, None]
         cohort.beams = replace(cohort.beams, row=row.expand_as(cohort.beams.row))
-        if answer is None:
+        if last is None:
             return roots
-        state = joinable(self.model).join([answer.state, roots.state])
-        return _Answer(join_logits(answer.logits, roots.logits), state, above + roots.rows)
+        state = joinable(self.model).join([last.state, roots.state])
+        return _Answer(join_logits(last.logits, roots.logits), state, above + roots.rows)
 
-    def _advance(self, number: int, answer: _Answer) -> tuple[Move, ...]:
+    def _advance(self, number: int, now: _Answer) -> tuple[Move, ...]:
         """Every group on its way takes a step, in the order of the groups."""
         started = self.cohorts[: number + 1]
-        lists = _Lists(self, answer, started)
+        lists = _Lists(self, now, started)
         return tuple(self._step_cohort(place, cohort, lists) for place, cohort in enumerate(started))
 
     def _step_cohort(self, place: int, cohort: Cohort, lists: _Lists) -> Move:
@@ -302,7 +304,7 @@ class Search:
         for cohort in self.cohorts:
             cohort.keep_inputs(keep)
 
-    def _step_model(self, answer: _Answer, must_copy: bool) -> _Answer | None:
+    def _step_model(self, last: _Answer, must_copy: bool) -> _Answer | None:
         """One row for each live beam, whichever group it is in."""
         parts = [cohort.hand_out_rows() for cohort in self.cohorts if cohort.time]
         count = sum(len(rows) for rows, _ in parts)
@@ -314,11 +316,13 @@ class Search:
             above += len(rows)
         rows = torch.cat([rows for rows, _ in parts]) if len(parts) > 1 else parts[0][0]
         tokens = torch.cat([tokens for _, tokens in parts]) if len(parts) > 1 else parts[0][1]
-        state = answer.state
+        state = last.state
         # Rows that stay as they are need no copy, except of roots, which later groups start from too.
-        if must_copy or not torch.equal(rows, torch.arange(answer.rows, device=self.device)):
+        if must_copy or not torch.equal(rows, torch.arange(last.rows, device=self.device)):
             state = self.model.select(state, rows)
-        logits, state = self.model.step(tokens, state)
+        logits, state = answer(self.model.step(tokens, state), "step")
+        if isinstance(logits, Guided) != self.guided:
+            raise ModelError("the model returned guidance in some steps and none in others: return zeros")
         return _Answer(logits, state, count)
 
 
@@ -349,10 +353,10 @@ class _Chosen:
 class _Lists:
     """The candidate lists of one step, made when asked for and as long as asked for."""
 
-    def __init__(self, search: Search, answer: _Answer, cohorts: list[Cohort]) -> None:
+    def __init__(self, search: Search, now: _Answer, cohorts: list[Cohort]) -> None:
         self._search = search
-        self._logits = answer.logits
-        self._scores = read(answer.logits, answer.rows, search.vocabulary)
+        self._logits = now.logits
+        self._scores = read(now.logits, now.rows, search.vocabulary)
         self._lists: dict[int, Candidates] = {}
         young = [cohort for cohort in cohorts if cohort.time + 1 < search.limits.min_length]
         if search.guided or young:  # guidance may be infinite without being NaN, a ruled-out NaN hides

@@ -6,13 +6,14 @@ decoded: an RNN, a transformer with its cache, a table, a remote engine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import torch
 from torch import Tensor
 
+from beamsplit import checks
 from beamsplit.errors import ArgumentError, ModelError
 
 __all__ = ["FunctionModel", "Guided", "JoinableModel", "Logits", "PrefixModel", "StepModel"]
@@ -41,7 +42,8 @@ class StepModel(Protocol):
     """A neural sequence model, as the search sees it.
 
     Rows are independent of each other: row i of the logits belongs to row i of the state. There is
-    one row for each input after `start`, and one for each live beam later on.
+    one row for each input after `start`, and one for each live beam later on. Logits are read before
+    the next call, so their memory may be used again; none is written to.
     """
 
     def start(self, inputs: Any) -> tuple[Logits, State]:
@@ -96,21 +98,33 @@ class FunctionModel:
     """
 
     def __init__(self, step: StepFunction, *, start: int | Callable[[Any], tuple[Logits, State]]) -> None:
+        if not callable(step) or isinstance(step, type):
+            raise ArgumentError(f"step must be a function of (tokens, state), not {checks.shown(step)}")
+        if not callable(start):
+            checks.whole_number("start", start, ": the id of the token that begins a sequence, or a function")
         self._step = step
         self._start = start
 
     def start(self, inputs: Any) -> tuple[Logits, State]:
         if callable(self._start):
-            logits, state = self._start(inputs)
-            _check_batch_first(state, plain(logits).shape[0], "start")
+            logits, state = answer(self._start(inputs), "start")
+            _check_batch_first(state, plain(logits).shape[0], "start returned")
             return logits, state
         rows, device = _rows_and_device(inputs)
+        _check_batch_first(inputs, rows, "inputs have")
         tokens = torch.full((rows,), self._start, dtype=torch.long, device=device)
         return self.step(tokens, inputs)
 
     def step(self, tokens: Tensor, state: State) -> tuple[Logits, State]:
-        logits, state = self._step(tokens, state)
-        _check_batch_first(state, tokens.shape[0], "step")
+        try:
+            logits, state = answer(self._step(tokens, state), "step")
+        except (RuntimeError, IndexError) as error:
+            error.add_note(
+                f"beamsplit called step with tokens [{tokens.shape[0]}] and as many rows of state: "
+                "the batch must be the first axis of every state tensor"
+            )
+            raise
+        _check_batch_first(state, tokens.shape[0], "step returned")
         return logits, state
 
     def select(self, state: State, rows: Tensor) -> State:
@@ -145,6 +159,13 @@ def plain(logits: Logits) -> Tensor:
     return logits.logits if isinstance(logits, Guided) else logits
 
 
+def copied(logits: Logits) -> Logits:
+    """The same in memory of their own."""
+    if isinstance(logits, Guided):
+        return Guided(logits.logits.clone(), logits.guidance.clone())
+    return logits.clone()
+
+
 def wide(dtype: torch.dtype) -> torch.dtype:
     """The type log-probabilities are kept in: float32, or float64 if the logits are."""
     return torch.promote_types(dtype, torch.float32)
@@ -165,8 +186,25 @@ def map_tensors(function: Callable[[Tensor], Tensor], state: State) -> State:
 
 def join_tensors(states: Sequence[State]) -> State:
     """One nesting whose tensors are those of all states, one below the other."""
+    for others in zip(*(_leaves(state) for state in states), strict=True):
+        if not _has_rows(others[0]) and any(bool(other != others[0]) for other in others[1:]):
+            raise ModelError(
+                "the staggered schedule joins rows of different age, but this model's state holds "
+                f"{checks.shown(others[0])} for some and {checks.shown(others[1])} for others (a counter?): "
+                "make it a tensor with a row for each, or use schedule='lockstep'"
+            )
     leaves = iter(zip(*(_tensors(state) for state in states), strict=True))
     return map_tensors(lambda _: _stack_rows(next(leaves)), states[0])
+
+
+def answer(value: Any, verb: str) -> tuple[Logits, State]:
+    """What `start` or `step` returned, if it is the pair it should be."""
+    if not isinstance(value, tuple) or len(value) != 2 or not isinstance(value[0], Tensor | Guided):
+        kind = f"a tuple of {len(value)}" if isinstance(value, tuple) else f"a {type(value).__name__}"
+        if isinstance(value, tuple) and len(value) == 2:
+            kind = f"({type(value[0]).__name__}, ...)"
+        raise ModelError(f"{verb} must return (logits, state), the logits a tensor, not {kind}")
+    return value
 
 
 def _stack_rows(leaves: tuple[Tensor, ...]) -> Tensor:
@@ -179,32 +217,45 @@ def _stack_rows(leaves: tuple[Tensor, ...]) -> Tensor:
     return torch.cat(leaves)
 
 
+def _leaves(state: State) -> Iterator[Any]:
+    """Whatever is no tuple, list or dict, in the order of `map_tensors`."""
+    if isinstance(state, dict):
+        state = tuple(state.values())
+    if isinstance(state, tuple | list):
+        for part in state:
+            yield from _leaves(part)
+    else:
+        yield state
+
+
+def _has_rows(leaf: Any) -> bool:
+    return isinstance(leaf, Tensor) and leaf.dim() > 0
+
+
 def _tensors(state: State) -> list[Tensor]:
-    found: list[Tensor] = []
-
-    def note(leaf: Tensor) -> Tensor:
-        found.append(leaf)
-        return leaf
-
-    map_tensors(note, state)
-    return found
+    return [leaf for leaf in _leaves(state) if _has_rows(leaf)]
 
 
 def _rows_and_device(inputs: Any) -> tuple[int, torch.device | None]:
     for leaf in _tensors(inputs):
         return leaf.shape[0], leaf.device
-    if isinstance(inputs, Sized):
+    if isinstance(inputs, list | range):
         return len(inputs), None
     raise ModelError(
-        f"cannot tell the batch size from inputs of type {type(inputs).__name__}: "
+        f"cannot tell the batch size from inputs of type {type(inputs).__name__} without a tensor: "
         "give tensors or a list, or FunctionModel(start=function)"
     )
 
 
-def _check_batch_first(state: State, rows: int, verb: str) -> None:
-    for leaf in _tensors(state):
-        if leaf.shape[0] != rows:
+def _check_batch_first(state: State, rows: int, source: str) -> None:
+    for leaf in _leaves(state):
+        if _has_rows(leaf) and leaf.shape[0] != rows:
             raise ModelError(
-                f"{verb} returned a state tensor of shape {list(leaf.shape)} for {rows} rows: "
-                f"the batch must be the first axis of every state tensor (transpose it inside {verb})"
+                f"{source} a state tensor of shape {list(leaf.shape)} for {rows} rows: "
+                "the batch must be the first axis of every state tensor (transpose it inside step)"
+            )
+        if not isinstance(leaf, Tensor | bool | int | float | str | None):
+            raise ModelError(
+                f"{source} a {type(leaf).__name__} in the state, whose rows cannot be selected: "
+                "use tensors in tuples, lists and dicts, or write a class with start, step and select"
             )

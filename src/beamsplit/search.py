@@ -40,7 +40,7 @@ def decode(
     seed: int | Sequence[int] = 0,
     list_width: int | None = None,
 ) -> list[Hypotheses]:
-    """Decode a batch of inputs: for each, a list of outputs, likeliest first.
+    """Decode a batch of inputs: for each, a list of outputs, best first.
 
     Args:
         model: any `StepModel`.
@@ -50,7 +50,7 @@ def decode(
         end: id of the end token, or several, or None: every hypothesis then has max_length tokens.
         min_length: the fewest tokens of a hypothesis, its end token included.
         scorer: ranks hypotheses of different length; by default, log-probability does.
-        unique: leave out sequences that an earlier group has found, and look for the next best.
+        unique: leave out sequences that an earlier group has found; groups of beams look on for the next.
         return_per_group: how many hypotheses of each group to return; by default as many as beams.
         seed: for strategies that sample: one an input, or one number, which then counts together with an
             input's place in the batch. What an input gets does not depend on its neighbours.
@@ -88,44 +88,76 @@ def steps(
     list_width: int | None = None,
 ) -> Iterator[Step]:
     """The search that `decode` runs, a step at a time; the last step's `hypotheses` are its result."""
+    _check_model(model)
+    _check_strategy(strategy)
     limits = Limits(
-        max_length=max_length,
-        min_length=min_length,
-        end=end,
-        scorer=LogProb() if scorer is None else scorer,
+        max_length=checks.at_least("max_length", max_length, 1),
+        min_length=checks.at_least("min_length", min_length, 0),
+        end=checks.once(end),
+        scorer=_checked_scorer(scorer),
         unique=unique,
         return_per_group=return_per_group,
-        seed=seed,
+        seed=checks.once(seed),
         list_width=list_width,
     )
-    if isinstance(strategy, type) or not callable(getattr(strategy, "plan", None)):
-        hint = f": write {strategy.__name__}(...)" if isinstance(strategy, type) else ""
-        raise ArgumentError(
-            f"strategy must be one such as BeamSearch(beams=5), not {checks.shown(strategy)}{hint}"
-        )
     kept = 1 if isinstance(strategy, DivMBest) else strategy.plan().beams
     limits.check_strategy(type(strategy).__name__, strategy.plan(), kept)
-    if isinstance(inputs, Sized) and len(inputs) == 0:
+    if _is_empty(inputs):
         return iter(())
     if isinstance(strategy, DivMBest):
         return _one_after_another(model, inputs, strategy, limits)
     return Search(model, strategy.plan(), limits).steps(inputs)
 
 
+def _check_model(model: object) -> None:
+    if isinstance(model, StepModel) and not isinstance(model, type):
+        return
+    wrap = ": wrap a function in FunctionModel(step, start=...)" if callable(model) else ""
+    raise ArgumentError(
+        f"model must have the methods start, step and select, and {checks.shown(model)} has not{wrap}"
+    )
+
+
+def _check_strategy(strategy: object) -> None:
+    if isinstance(strategy, type) or not callable(getattr(strategy, "plan", None)):
+        hint = f": write {strategy.__name__}(...)" if isinstance(strategy, type) else ""
+        raise ArgumentError(
+            f"strategy must be one such as BeamSearch(beams=5), not {checks.shown(strategy)}{hint}"
+        )
+
+
+def _checked_scorer(scorer: Scorer | None) -> Scorer:
+    if scorer is None:
+        return LogProb()
+    if isinstance(scorer, type) or not callable(getattr(scorer, "final", None)):
+        raise ArgumentError(
+            f"scorer must be one such as LengthNormalised(alpha=1.0), not {checks.shown(scorer)}"
+        )
+    return scorer
+
+
+def _is_empty(inputs: Any) -> bool:
+    if isinstance(inputs, Tensor) and not inputs.dim():
+        return False
+    return isinstance(inputs, Sized) and len(inputs) == 0
+
+
 def _one_after_another(model: StepModel, inputs: Any, strategy: DivMBest, limits: Limits) -> Iterator[Step]:
     """The runs of DivMBest. Group g of the result is what run g has kept."""
     kept: list[list[Hypothesis]] = []  # of each input
     every = replace(limits, return_per_group=None, unique=False)
+    before = 0  # steps of the runs so far
     for run in range(strategy.runs):
         search = Search(model, strategy.plan(run), every, against=_as_tensor(kept) if run else None)
         for step in search.steps(inputs):
             chosen = functools.partial(_with_best, kept, step, run, limits)
             moves = tuple(replace(move, groups=range(run, run + 1)) for move in step.moves)
             lists = functools.partial(_lists, chosen, limits.scorer)
-            yield replace(step, moves=moves, _assemble=lists)
+            yield replace(step, number=before + step.number, moves=moves, _assemble=lists)
         if not search.batch:
             return
         kept = chosen()
+        before += step.number + 1
 
 
 def _with_best(kept: list[list[Hypothesis]], step: Step, run: int, limits: Limits) -> list[list[Hypothesis]]:

@@ -25,7 +25,7 @@ __all__ = ["Interplay", "Picks", "settle"]
 
 @dataclass(frozen=True, slots=True)
 class Picks:
-    """What groups have picked, best first. [batch group pick]"""
+    """What groups have picked, best first, or one for each beam if they sample. [batch group pick]"""
 
     parent: Tensor  # beam that is extended
     token: Tensor

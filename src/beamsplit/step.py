@@ -16,7 +16,9 @@ __all__ = ["Move", "Step"]
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What some groups did in one step. Tensors are [batch group pick], best pick first."""
+    """What some groups did in one step. Tensors are [batch group pick], best pick first; where groups
+    sample, one pick for each beam, in the order of the beams.
+    """
 
     groups: range
     time: int
@@ -43,6 +45,7 @@ class Step:
     """One turn of the crank."""
 
     number: int
+    """Counts from 0; `DivMBest` goes on counting from run to run."""
     inputs: Tensor
     """[batch] which of the caller's inputs were decoded in this step."""
     moves: tuple[Move, ...]

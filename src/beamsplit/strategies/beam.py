@@ -73,4 +73,4 @@ class BeamSearch:
         checks.at_least("beams", self.beams, 1)
 
     def plan(self) -> Plan:
-        return Plan(groups=1, beams=self.beams, rule=Maximise())
+        return Plan(groups=1, beams=int(self.beams), rule=Maximise())

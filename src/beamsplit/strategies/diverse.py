@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from beamsplit import checks
 from beamsplit.diversity import Diversity, Hamming
 from beamsplit.strategies.beam import Maximise
-from beamsplit.strategies.plan import Plan, Schedule, check_schedule, check_term
+from beamsplit.strategies.plan import Plan, Schedule, check_schedule, check_term, own_strengths
 
 __all__ = ["DiverseBeamSearch"]
 
@@ -32,14 +32,14 @@ class DiverseBeamSearch:
     def __post_init__(self) -> None:
         checks.at_least("groups", self.groups, 1)
         checks.at_least("beams_per_group", self.beams_per_group, 1)
-        checks.strengths(self.strength, self.groups)
+        own_strengths(self, self.groups)
         check_term(self.diversity)
         check_schedule(self.schedule)
 
     def plan(self) -> Plan:
         return Plan(
-            groups=self.groups,
-            beams=self.beams_per_group,
+            groups=int(self.groups),
+            beams=int(self.beams_per_group),
             rule=Maximise(),
             strengths=checks.strengths(self.strength, self.groups),
             diversity=self.diversity,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from beamsplit import checks
 from beamsplit.diversity import Diversity, NGram
 from beamsplit.strategies.beam import Maximise
-from beamsplit.strategies.plan import Plan, check_term
+from beamsplit.strategies.plan import Plan, check_term, own_strengths
 
 __all__ = ["DivMBest"]
 
@@ -29,14 +29,14 @@ class DivMBest:
     def __post_init__(self) -> None:
         checks.at_least("runs", self.runs, 1)
         checks.at_least("beams", self.beams, 1)
-        checks.strengths(self.strength, self.runs)
+        own_strengths(self, self.runs)
         check_term(self.diversity)
 
     def plan(self, run: int = 0) -> Plan:
         """The plan of one run. The first has nothing to avoid."""
         return Plan(
             groups=1,
-            beams=self.beams,
+            beams=int(self.beams),
             rule=Maximise(),
             strengths=(checks.strengths(self.strength, self.runs)[run],),
             diversity=self.diversity,

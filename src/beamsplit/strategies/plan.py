@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from torch import Tensor
 
@@ -59,7 +59,7 @@ class Rule(Protocol):
         ...
 
     def pick(self, order: Tensor, count: int) -> Tensor:
-        """Places [batch group n] in order.flatten(2), best first; n is `count` if there are as many."""
+        """Places [batch group n] in order.flatten(2): the best `count` of each group, or one a beam."""
         ...
 
     def secure(self, picked: Tensor, worst: Tensor, bound: Tensor) -> bool:
@@ -89,6 +89,13 @@ class Strategy(Protocol):
     """A way to decode: frozen, reusable, safe to share between threads."""
 
     def plan(self) -> Plan: ...
+
+
+def own_strengths(strategy: Any, groups: int) -> None:
+    """Check the strengths, and keep them where nobody else can change them."""
+    value = checks.once(strategy.strength)
+    checks.strengths(value, groups)
+    object.__setattr__(strategy, "strength", tuple(value) if isinstance(value, list) else value)
 
 
 def check_schedule(schedule: object) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from beamsplit import checks
 from beamsplit.candidates import Candidates, Scores
 from beamsplit.diversity import Diversity, Hamming
-from beamsplit.strategies.plan import Plan, Ranked, Schedule, check_schedule, check_term
+from beamsplit.strategies.plan import Plan, Ranked, Schedule, check_schedule, check_term, own_strengths
 
 __all__ = ["DiverseSampling", "Sampling"]
 
@@ -112,7 +112,7 @@ class Sampling:
 
     def plan(self) -> Plan:
         rule = _Draw(self.temperature, self.top_k, self.top_p, self.min_p)
-        return Plan(groups=1, beams=self.samples, rule=rule)
+        return Plan(groups=1, beams=int(self.samples), rule=rule)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,14 +136,15 @@ class DiverseSampling:
     def __post_init__(self) -> None:
         checks.at_least("groups", self.groups, 1)
         checks.at_least("samples_per_group", self.samples_per_group, 1)
+        own_strengths(self, self.groups)
         check_term(self.diversity)
         check_schedule(self.schedule)
         self.plan()
 
     def plan(self) -> Plan:
         return Plan(
-            groups=self.groups,
-            beams=self.samples_per_group,
+            groups=int(self.groups),
+            beams=int(self.samples_per_group),
             rule=_Draw(self.temperature, self.top_k, self.top_p, self.min_p),
             strengths=checks.strengths(self.strength, self.groups),
             diversity=self.diversity,

@@ -65,4 +65,4 @@ class DiverseSiblings:
         checks.non_negative("rate", self.rate)
 
     def plan(self) -> Plan:
-        return Plan(groups=1, beams=self.beams, rule=_RankSiblings(self.rate))
+        return Plan(groups=1, beams=int(self.beams), rule=_RankSiblings(self.rate))

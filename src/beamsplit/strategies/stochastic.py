@@ -75,4 +75,4 @@ class StochasticBeamSearch:
         checks.at_least("beams", self.beams, 1)
 
     def plan(self) -> Plan:
-        return Plan(groups=1, beams=self.beams, rule=_TopGumbels())
+        return Plan(groups=1, beams=int(self.beams), rule=_TopGumbels())
