@@ -1,7 +1,7 @@
 """The models that can be decoded: a protocol of three verbs, and two ways to get there from a function.
 
-The search calls `start`, `step` and `select` and nothing else, so whatever can answer these can be
-decoded: an RNN, a transformer with its cache, a table, a remote engine.
+The search calls `start`, `step` and `select` and nothing else (`join` too, where groups are staggered), so
+whatever can answer these can be decoded: an RNN, a transformer with its cache, a table, a remote engine.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Groups depend on each other: each pays for saying what the groups before it say 
 plain way is one group after another. Here all groups pick at once, as if the others stood still, and
 pick again until nobody changes their mind. Group g cannot change after round g+1, since it depends on
 earlier groups alone, so this ends, and what it ends in is what one after another would have given. It
-takes three or four rounds where the plain way takes as many as there are groups.
+takes a handful of rounds where the plain way takes as many as there are groups.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Interplay:
     follows: Tensor  # [1 group group 1]: does the second not come before the first?
     nothing: Tensor  # -1
     found: Tensor  # [batch group place length] what these groups have found in earlier steps
-    outside: Earlier | None  # of groups that stepped before; n is batch
+    outside: Earlier | None  # what a group that steps alone has to heed; n is batch
 
     def cost(self, beams: Beams, lists: Candidates, said: _Choice | None) -> Tensor | None:
         """[batch group beam k] for every candidate, when the groups among themselves say `said`."""
@@ -71,16 +71,15 @@ class Interplay:
         return self.strengths * penalty.to(lists.gain.dtype).view(lists.tokens.shape)
 
     def _earlier(self, beams: Beams, said: _Choice | None) -> Earlier:
-        theirs = None if self.outside is None else _repeat(self.outside, beams.score.shape[1])
-        if said is None:
-            assert theirs is not None
-            return theirs
+        if self.outside is not None:
+            return self.outside
+        assert said is not None
         ours = Earlier(
             self._seen(said.tokens),
             lambda: self._seen(said.spell(beams)),
             lambda: below(ours.beams, self._seen(self.found)),
         )
-        return ours if theirs is None else _both(theirs, ours)
+        return ours
 
     def _seen(self, held: Tensor) -> Tensor:
         """What each group may see of the others: [batch group x ...] -> [batch*group group*x ...]."""
@@ -161,23 +160,6 @@ def _picks(
         score=score,
         cost=paid,
         order=picked,
-    )
-
-
-def _repeat(earlier: Earlier, groups: int) -> Earlier:
-    """The same view for each of several groups."""
-    return Earlier(
-        earlier.tokens.repeat_interleave(groups, 0),
-        lambda: earlier.beams.repeat_interleave(groups, 0),
-        lambda: earlier.sequences.repeat_interleave(groups, 0),
-    )
-
-
-def _both(first: Earlier, second: Earlier) -> Earlier:
-    return Earlier(
-        torch.cat([first.tokens, second.tokens], 1),
-        lambda: below(first.beams, second.beams),
-        lambda: below(first.sequences, second.sequences),
     )
 
 
