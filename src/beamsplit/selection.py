@@ -125,7 +125,7 @@ def _settled_cost(
     """
     groups, width = beams.score.shape[1:]
     listed = lists.tokens.flatten(2)
-    all_real = bool(free.isfinite().all())
+    all_real = bool(free.amin() > -torch.inf)  # not so if there is a NaN
     cost = interplay.cost(beams, lists, None)
     said: _Choice | None = None
     for _ in range(groups - 1):
@@ -175,7 +175,7 @@ def _check_shape(term: Diversity, penalty: object, tokens: Tensor) -> None:
 def _check_values(term: Diversity, cost: Tensor) -> None:
     """Costs are strengths times penalties, so one look at the costs is a look at the penalties."""
     least, most = torch.aminmax(cost)  # NaN if there is one
-    if least >= 0 and most < torch.inf:
+    if float(least) >= 0 and float(most) < torch.inf:
         return
     bad = cost[~((cost >= 0) & (cost < torch.inf))].tolist()
     value = next((c for c in bad if c == c), bad[0])  # NaN last: the first group's is 0 times infinity
