@@ -86,7 +86,8 @@ def join_logits(upper: Logits, lower: Logits) -> Logits:
     """One above the other."""
     if isinstance(upper, Guided) and isinstance(lower, Guided):
         logits = torch.cat([upper.logits, lower.logits])
-        return Guided(logits, torch.cat([upper.guidance, lower.guidance]))
+        guidance = torch.cat([upper.guidance, lower.guidance])
+        return Guided(logits, guidance, upper.bounded and lower.bounded)
     return torch.cat([as_plain(upper), as_plain(lower)])
 
 

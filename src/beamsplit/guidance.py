@@ -39,6 +39,10 @@ class AntiLanguageModel:
         self._strength = checks.non_negative("strength", strength)
         self._first = first if first is None else checks.at_least("first", first, 0)
 
+        # What the model knows of ends and words holds for the combination too.
+        self.end = getattr(model, "end", None)
+        self.to_text = getattr(model, "to_text", None)
+
     def start(self, inputs: Any) -> tuple[Guided, State]:
         logits, state = self._model.start(inputs)
         against, against_state = self._language_model.start(inputs)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -13,7 +14,10 @@ from beamsplit.errors import ArgumentError
 from beamsplit.scoring import LogProb, Scorer
 from beamsplit.strategies.plan import Plan
 
-__all__ = ["Limits"]
+__all__ = ["Limits", "Stop"]
+
+Stop: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+"""Which of some outputs are complete: (inputs [n], tokens [n time]) -> bool [n]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +27,7 @@ class Limits:
     max_length: int
     min_length: int
     end: int | Sequence[int] | None
+    stop: Stop | None
     scorer: Scorer
     unique: bool
     return_per_group: int | None
@@ -35,6 +40,8 @@ class Limits:
                 f"min_length={self.min_length} is more than max_length={self.max_length}: no length fits both"
             )
         _ = self.ends
+        if self.stop is not None and not callable(self.stop):
+            raise ArgumentError(f"stop must be a function of (inputs, tokens), not {checks.shown(self.stop)}")
         if not isinstance(self.unique, bool):
             raise ArgumentError(f"unique must be True or False, not {checks.shown(self.unique)}")
         for name in ("list_width", "return_per_group"):
@@ -49,6 +56,11 @@ class Limits:
         if isinstance(self.end, str) or not isinstance(self.end, Iterable):
             return [checks.whole_number("end", self.end, ", several or None")]
         return [checks.whole_number(f"end[{i}]", end) for i, end in enumerate(self.end)]
+
+    @property
+    def ends_per_beam(self) -> int:
+        """How many extensions of one beam are reckoned to be complete at most."""
+        return len(self.ends) or int(self.stop is not None)
 
     def check_strategy(self, name: str, plan: Plan, kept: int) -> None:
         """Raise if a strategy that keeps so many hypotheses a group cannot work within these limits."""

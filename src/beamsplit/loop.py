@@ -100,6 +100,8 @@ class Search:
         self.batch, self.vocabulary = like.shape
         self.device = like.device
         self.guided = isinstance(logits, Guided)
+        self.may_rise = isinstance(logits, Guided) and not logits.bounded
+        self.counts_ends = bool(getattr(self.limits.scorer, "counts_ends", False))
         self._check_plan()
         self.inputs = torch.arange(self.batch, device=self.device)
         self.seeds = self.limits.seeds(self.batch, self.device)
@@ -191,12 +193,12 @@ class Search:
         chosen = self._choose(place, cohort, lists)
         found_before = cohort.found.tokens
         if chosen.any_end or self._is_last(cohort):
-            self._collect(cohort, chosen)
+            self._collect(place, cohort, chosen)
         if place + 1 < len(self.cohorts):
             cohort.record(cohort.spell(chosen.picks.first(self.plan.beams)), found_before)
         cohort.extend(chosen.live.first(self.plan.beams))
         cohort.time += 1
-        self._stop_done(place, cohort)
+        self._stop_done(place, cohort, chosen)
         return Move(
             cohort.groups, cohort.time - 1, chosen.picks, chosen.ends, chosen.width, cohort.beams.live
         )
@@ -204,15 +206,15 @@ class Search:
     def _choose(self, place: int, cohort: Cohort, lists: _Lists) -> _Chosen:
         """Let the groups pick, from lists long enough that the picks are certain."""
         keep = self.places if self._is_last(cohort) else self.plan.beams
-        count = keep + self.plan.beams * len(self.limits.ends)  # so that enough are left when some end
+        count = keep + self.plan.beams * self.limits.ends_per_beam  # so that enough are left when some end
         interplay = self._interplay(place, cohort)
         width = first = self.width if cohort.time else self._safe_width()
         while True:
             listed = lists.of(cohort, width)
             picks, bound = settle(self.plan.rule, cohort.beams, listed, count, interplay)
-            chosen = _Chosen.of(picks, self.is_end[picks.token], keep, min(width, self.vocabulary))
+            chosen = _Chosen.of(picks, self._ends(cohort, picks), keep, min(width, self.vocabulary))
             whole = width >= self.vocabulary
-            if not whole and self.plan.rule.secure(picks.order, chosen.live.order[..., -1], bound):
+            if not whole and self.plan.rule.secure(picks.order, chosen.worst, bound):
                 break
             lists.check_finite()  # what is NaN is not secure, so there is no need to look before
             if whole:
@@ -221,6 +223,21 @@ class Search:
         if width > first:
             self.width = 2 * first  # what was too short once will be so again
         return chosen
+
+    def _ends(self, cohort: Cohort, picks: Picks) -> Tensor:
+        """[batch group pick]: is the pick complete?"""
+        ends = self.is_end[picks.token]
+        if self.limits.stop is None:
+            return ends
+        spelled = cohort.spell(picks).clamp(min=0)
+        inputs = self.inputs.view(-1, 1, 1).expand_as(picks.token)
+        stopped = self.limits.stop(inputs.flatten(), spelled.flatten(0, 2))
+        if not isinstance(stopped, Tensor) or stopped.shape != (inputs.numel(),):
+            got = list(stopped.shape) if isinstance(stopped, Tensor) else type(stopped).__name__
+            raise ArgumentError(
+                f"stop returned {got} for {inputs.numel()} outputs: it must say yes or no to each"
+            )
+        return ends | stopped.to(ends.device, torch.bool).view_as(ends)
 
     def _is_last(self, cohort: Cohort) -> bool:
         return cohort.time + 1 == self.limits.max_length
@@ -240,47 +257,57 @@ class Search:
             return Earlier.of(self.against, time)
         return as_earlier(look_back(self.cohorts[:place])) if place else None
 
-    def _collect(self, cohort: Cohort, chosen: _Chosen) -> None:
+    def _collect(self, place: int, cohort: Cohort, chosen: _Chosen) -> None:
         """Move hypotheses that are complete to what the groups have found.
 
         An end counts if it is among the best picks, as many as there are beams. At the last step all
-        that would live on is complete too.
+        that would live on is complete too, but for groups that its ends have brought to their own end.
         """
         picks, ends = chosen.picks, chosen.ends
         complete = ends.clone()
         complete[..., self.plan.beams :] = False
-        if self._is_last(cohort):
-            complete |= ~ends & ((~ends).cumsum(2) <= self.places)
+        spelled = cohort.spell(picks)
         score = self.limits.scorer.final(picks.score, cohort.time + 1)
-        cohort.found = cohort.found.add(
-            Found(cohort.spell(picks), picks.log_prob, score.masked_fill(~complete, -torch.inf), ends)
-        )
+
+        def with_these(complete: Tensor) -> Found:
+            scored = score.masked_fill(~complete, -torch.inf)
+            return cohort.found.add(Found(spelled, picks.log_prob, scored, ends))
+
+        if self._is_last(cohort):
+            worst, bound = self._rivals(place, cohort, with_these(complete), chosen, cohort.time + 1)
+            goes_on = (worst <= bound).unsqueeze(2) | (worst == -torch.inf).unsqueeze(2)
+            complete |= goes_on & ~ends & ((~ends).cumsum(2) <= self.places)
+        cohort.found = with_these(complete)
         cohort.any_found = True
 
-    def _stop_done(self, place: int, cohort: Cohort) -> None:
+    def _stop_done(self, place: int, cohort: Cohort, chosen: _Chosen) -> None:
         """Give up beams that can no longer become one of their group's hypotheses."""
         if cohort.time == self.limits.max_length:
             cohort.stop(torch.ones_like(cohort.beams.live[..., 0]))
         elif cohort.any_found:
-            cohort.stop(self._done(place, cohort))
+            worst, bound = self._rivals(place, cohort, cohort.found, chosen, cohort.time)
+            cohort.stop((worst > -torch.inf) & (worst >= bound))
         cohort.dense = bool(cohort.beams.live.all())
 
-    def _done(self, place: int, cohort: Cohort) -> Tensor:
-        """[batch group]: the group's hypotheses are as many as its beams, and all beat what may come."""
-        best = cohort.beams.score.amax(2)
-        bound = self.limits.scorer.bound(best, cohort.time, self.limits.max_length)
-        if self.guided:  # totals may rise
+    def _rivals(
+        self, place: int, cohort: Cohort, found: Found, chosen: _Chosen, length: int
+    ) -> tuple[Tensor, Tensor]:
+        """[batch group] each: the score of the last of a group's hypotheses that count, -inf if they are
+        fewer than its beams, and a bound on what may come. A group is done when the first beats the second.
+        """
+        best = (chosen.picks if self.counts_ends else chosen.live).score.amax(2)
+        bound = self.limits.scorer.bound(best, length, self.limits.max_length)
+        if self.may_rise:
             bound = bound.masked_fill((bound > -torch.inf) & (best > -torch.inf), torch.inf)
-        score = self._fresh_scores(place, cohort) if self.limits.unique else cohort.found.score
-        worst = score[..., self.plan.beams - 1]
-        return (worst > -torch.inf) & (worst >= bound)
+        score = self._fresh_scores(place, found) if self.limits.unique else found.score
+        return score[..., self.plan.beams - 1], bound
 
-    def _fresh_scores(self, place: int, cohort: Cohort) -> Tensor:
+    def _fresh_scores(self, place: int, found: Found) -> Tensor:
         """[batch group place] of what no earlier group has found, best first."""
         lower = [said.found_now for said in look_back(self.cohorts[:place])]
         fresh = []
-        for g in range(len(cohort.groups)):
-            tokens, score = cohort.found.tokens[:, g], cohort.found.score[:, g]
+        for g in range(found.score.shape[1]):
+            tokens, score = found.tokens[:, g], found.score[:, g]
             if lower:
                 score = score.masked_fill(_among(tokens, functools.reduce(below, lower)), -torch.inf)
             fresh.append(score.sort(dim=1, descending=True).values)
@@ -335,6 +362,12 @@ class _Chosen:
     any_end: bool  # among the best
     live: Picks  # those to go on, best first; a score of -inf where there are too few
     width: int
+
+    @property
+    def worst(self) -> Tensor:
+        """[batch group] the order of the last pick that matters: the last to go on, or the last of all."""
+        last = self.live.order[..., -1]
+        return torch.maximum(last, self.picks.order[..., -1]) if self.any_end else last
 
     @classmethod
     def of(cls, picks: Picks, ends: Tensor, keep: int, width: int) -> _Chosen:

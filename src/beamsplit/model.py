@@ -7,7 +7,7 @@ whatever can answer these can be decoded: an RNN, a transformer with its cache, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import torch
@@ -27,10 +27,13 @@ class Guided:
     """Logits [rows vocab], and `guidance` [rows vocab] that is added to a token's score alone.
 
     The search maximises log-probability plus guidance; `log_prob` in the results stays the model's.
+    Since guidance may raise a total, groups go on to `max_length`, unless `bounded` says that no token
+    ever adds more than 0 in all.
     """
 
     logits: Tensor
     guidance: Tensor
+    bounded: bool = False
 
 
 Logits: TypeAlias = Tensor | Guided
@@ -44,6 +47,9 @@ class StepModel(Protocol):
     Rows are independent of each other: row i of the logits belongs to row i of the state. There is
     one row for each input after `start`, and one for each live beam later on. Logits are read before
     the next call, so their memory may be used again; none is written to.
+
+    A model that knows its own end may have an attribute `end`, one id or several, for `decode` to use; one
+    that knows words may have a method `to_text(tokens) -> str`, and hypotheses then come with their text.
     """
 
     def start(self, inputs: Any) -> tuple[Logits, State]:
@@ -162,7 +168,7 @@ def plain(logits: Logits) -> Tensor:
 def copied(logits: Logits) -> Logits:
     """The same in memory of their own."""
     if isinstance(logits, Guided):
-        return Guided(logits.logits.clone(), logits.guidance.clone())
+        return replace(logits, logits=logits.logits.clone(), guidance=logits.guidance.clone())
     return logits.clone()
 
 

@@ -6,7 +6,7 @@ import collections
 import functools
 from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from torch import Tensor
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses, Hypothesis
-from beamsplit.limits import Limits
+from beamsplit.limits import Limits, Stop
 from beamsplit.loop import Search
 from beamsplit.model import StepModel
 from beamsplit.results import rank_by
@@ -32,8 +32,9 @@ def decode(
     strategy: Strategy,
     *,
     max_length: int,
-    end: int | Sequence[int] | None = None,
+    end: int | Sequence[int] | Literal["model"] | None = "model",
     min_length: int = 0,
+    stop: Stop | None = None,
     scorer: Scorer | None = None,
     unique: bool = False,
     return_per_group: int | None = None,
@@ -48,7 +49,10 @@ def decode(
         strategy: `BeamSearch`, `DiverseBeamSearch`, ...
         max_length: the most tokens of a hypothesis, its end token included.
         end: id of the end token, or several, or None: every hypothesis then has max_length tokens.
+            By default, what the model names as its `end`; None if it names nothing.
         min_length: the fewest tokens of a hypothesis, its end token included.
+        stop: another way to end: a function of (inputs [n], tokens [n time]) that says which of these
+            outputs are complete, where `inputs` are places in the batch.
         scorer: ranks hypotheses of different length; by default, log-probability does.
         unique: leave out sequences that an earlier group has found; groups of beams look on for the next.
         return_per_group: how many hypotheses of each group to return; by default as many as beams.
@@ -63,6 +67,7 @@ def decode(
         max_length=max_length,
         end=end,
         min_length=min_length,
+        stop=stop,
         scorer=scorer,
         unique=unique,
         return_per_group=return_per_group,
@@ -79,8 +84,9 @@ def steps(
     strategy: Strategy,
     *,
     max_length: int,
-    end: int | Sequence[int] | None = None,
+    end: int | Sequence[int] | Literal["model"] | None = "model",
     min_length: int = 0,
+    stop: Stop | None = None,
     scorer: Scorer | None = None,
     unique: bool = False,
     return_per_group: int | None = None,
@@ -93,7 +99,8 @@ def steps(
     limits = Limits(
         max_length=checks.at_least("max_length", max_length, 1),
         min_length=checks.at_least("min_length", min_length, 0),
-        end=checks.once(end),
+        end=checks.once(getattr(model, "end", None) if _is_default(end) else end),
+        stop=stop,
         scorer=_checked_scorer(scorer),
         unique=unique,
         return_per_group=return_per_group,
@@ -105,8 +112,14 @@ def steps(
     if _is_empty(inputs):
         return iter(())
     if isinstance(strategy, DivMBest):
-        return _one_after_another(model, inputs, strategy, limits)
-    return Search(model, strategy.plan(), limits).steps(inputs)
+        return _spoken(model, _one_after_another(model, inputs, strategy, limits))
+    return _spoken(model, Search(model, strategy.plan(), limits).steps(inputs))
+
+
+def _spoken(model: StepModel, turns: Iterator[Step]) -> Iterator[Step]:
+    """The same steps, with text in their hypotheses if the model can tell it."""
+    to_text = getattr(model, "to_text", None)
+    return turns if to_text is None else (step.with_text(to_text) for step in turns)
 
 
 def _check_model(model: object) -> None:
@@ -136,10 +149,14 @@ def _checked_scorer(scorer: Scorer | None) -> Scorer:
     return scorer
 
 
+def _is_default(end: object) -> bool:
+    return isinstance(end, str) and end == "model"
+
+
 def _is_empty(inputs: Any) -> bool:
     if isinstance(inputs, Tensor) and not inputs.dim():
         return False
-    return isinstance(inputs, Sized) and len(inputs) == 0
+    return isinstance(inputs, Sized) and not isinstance(inputs, str) and len(inputs) == 0
 
 
 def _one_after_another(model: StepModel, inputs: Any, strategy: DivMBest, limits: Limits) -> Iterator[Step]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -56,3 +56,7 @@ class Step:
     def hypotheses(self) -> list[Hypotheses]:
         """What the search would return if it stopped here; of the last step, its result."""
         return self._assemble()
+
+    def with_text(self, to_text: Callable[[tuple[int, ...]], str]) -> Step:
+        """The same step, whose hypotheses have their text."""
+        return replace(self, _assemble=lambda: [found.with_text(to_text) for found in self._assemble()])
