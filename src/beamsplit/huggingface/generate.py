@@ -1,0 +1,238 @@
+"""Diverse beam search as a decoding loop for `generate`, with the names that its users know."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+import beamsplit
+from beamsplit import checks
+from beamsplit.diversity import Cumulative, Diversity, Embedding, Hamming, NGram
+from beamsplit.errors import ArgumentError, ModelError
+from beamsplit.huggingface.model import Prompt, TransformersModel, end_tokens
+from beamsplit.huggingface.output import Recorder, Returned, make_output
+from beamsplit.huggingface.processors import Processors, stop_by
+from beamsplit.huggingface.scoring import GenerationScorer
+from beamsplit.hypotheses import Hypotheses
+from beamsplit.step import Step
+from beamsplit.strategies import DiverseBeamSearch, DiverseSampling, Strategy
+
+__all__ = ["diverse_beam_search"]
+
+TermName = Literal["hamming", "cumulative", "ngram", "embedding"]
+
+_TERMS: dict[str, Callable[[Any], Diversity]] = {
+    "hamming": lambda _: Hamming(),
+    "cumulative": lambda _: Cumulative(),
+    "ngram": lambda _: NGram(),
+    "embedding": lambda model: Embedding(vectors=model.get_input_embeddings().weight.detach().float()),
+}
+
+
+def diverse_beam_search(
+    model: Any,
+    input_ids: Tensor,
+    *,
+    logits_processor: Iterable[Any] = (),
+    stopping_criteria: Iterable[Any] = (),
+    generation_config: Any = None,
+    num_beams: int | None = None,
+    num_beam_groups: int | None = None,
+    diversity_penalty: float | Sequence[float] | None = None,
+    num_return_sequences: int | None = None,
+    return_per_group: int | None = None,
+    diversity: TermName | Diversity = "hamming",
+    unique: bool = False,
+    seed: int | Sequence[int] | None = None,
+    on_step: Callable[[Step], object] | None = None,
+    **model_kwargs: Any,
+) -> Any:
+    """Give this to `generate`: `model.generate(**inputs, custom_generate=diverse_beam_search, ...)`.
+
+    Args:
+        num_beams: beams of all groups together.
+        num_beam_groups: how many groups; must divide num_beams.
+        diversity_penalty: weighs the penalty for saying what earlier groups say; one number, or one a group.
+        num_return_sequences: at most num_beams; every group's best come first, then the second best, ...
+        return_per_group: so many of each group, in the order of the groups, instead.
+        diversity: a term, or its name: hamming, cumulative, ngram, or embedding (with the model's own
+            input embeddings).
+        unique: return no sequence twice; look on for the next best.
+        seed: for do_sample=True; by default drawn from torch's generator, which `set_seed` controls.
+        on_step: called after every step with a `beamsplit.Step`, whose `hypotheses` are the lists so far.
+
+    All other settings are those of `generate`. Returns what it returns: sequences, or, with
+    return_dict_in_generate=True, its output for beams with `log_probs` and `groups` besides.
+    """
+    asked = _Request.of(
+        generation_config,
+        num_beams,
+        num_beam_groups,
+        diversity_penalty,
+        num_return_sequences,
+        return_per_group,
+    )
+    prompt = Prompt(input_ids, model_kwargs, Processors(logits_processor), generation_config)
+    prompt = _one_row_an_input(prompt)
+    strategy = _strategy(model, asked, generation_config, diversity)
+    scorer = _scorer(generation_config)
+    recorder = Recorder(asked.beams, asked.groups, bool(prompt.processors), scorer, generation_config)
+    door = TransformersModel(model, lambda inputs: inputs, observer=recorder.observer)
+    search = beamsplit.steps(
+        door,
+        prompt,
+        strategy,
+        max_length=generation_config.max_length - prompt.input_ids.shape[1],
+        end=_ends(generation_config),
+        stop=stop_by(stopping_criteria, prompt.input_ids),
+        scorer=scorer,
+        unique=unique,
+        return_per_group=return_per_group,
+        seed=int(torch.randint(1 << 62, ())) if seed is None else seed,
+    )
+    for step in search:
+        recorder.keep(step)
+        if on_step is not None:
+            on_step(step)
+    returned = [_returned(found, place, asked, recorder) for place, found in enumerate(step.hypotheses)]
+    return make_output(model, prompt, returned, recorder)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """How many of what."""
+
+    beams: int
+    groups: int
+    strength: Any
+    sequences: int
+    per_group: int | None
+
+    @classmethod
+    def of(
+        cls, config: Any, beams: Any, groups: Any, strength: Any, sequences: Any, per_group: Any
+    ) -> _Request:
+        """What was asked for, or else what the generation config says."""
+        beams = checks.at_least("num_beams", _given(beams, config, "num_beams", 1), 1)
+        groups = checks.at_least("num_beam_groups", _given(groups, config, "num_beam_groups", 1), 1)
+        if groups > beams or beams % groups:
+            raise ArgumentError(
+                f"num_beams={beams} does not divide into num_beam_groups={groups}: "
+                f"ask for num_beams={max(beams // groups, 1) * groups} or "
+                f"{(beams // groups + 1) * groups}, or for other groups"
+            )
+        if per_group is not None:
+            return cls(
+                beams,
+                groups,
+                _strength(strength, config),
+                _per_group(per_group, groups, sequences),
+                per_group,
+            )
+        sequences = _given(sequences, config, "num_return_sequences", 1)
+        sequences = checks.at_least("num_return_sequences", sequences, 1)
+        if sequences > beams:
+            raise ArgumentError(
+                f"num_return_sequences={sequences} is more than num_beams={beams}: ask for no more than beams"
+            )
+        return cls(beams, groups, _strength(strength, config), sequences, None)
+
+
+def _given(value: Any, config: Any, name: str, default: Any) -> Any:
+    if value is None:
+        value = getattr(config, name, None)
+    return default if value is None else value
+
+
+def _strength(strength: Any, config: Any) -> Any:
+    return _given(strength, config, "diversity_penalty", 0.0)
+
+
+def _per_group(per_group: Any, groups: int, sequences: int | None) -> int:
+    count = checks.at_least("return_per_group", per_group, 1) * groups
+    if sequences is not None and sequences != count:
+        raise ArgumentError(
+            f"return_per_group={per_group} makes {count} sequences an input, and num_return_sequences="
+            f"{sequences} asks for another number: leave one of them out"
+        )
+    return count
+
+
+def _one_row_an_input(prompt: Prompt) -> Prompt:
+    """If the model's own config asks for beams, `generate` has repeated each input for every one of them."""
+    config = prompt.config
+    repeated = max(
+        getattr(config, "num_beams", None) or 1, getattr(config, "num_return_sequences", None) or 1
+    )
+    if repeated == 1:
+        return prompt
+    return prompt.every(repeated)
+
+
+def _strategy(model: Any, asked: _Request, config: Any, diversity: str | Diversity) -> Strategy:
+    term = _term(model, diversity)
+    beams = asked.beams // asked.groups
+    if not getattr(config, "do_sample", False):
+        return DiverseBeamSearch(
+            groups=asked.groups, beams_per_group=beams, strength=asked.strength, diversity=term
+        )
+    return DiverseSampling(
+        groups=asked.groups,
+        samples_per_group=beams,
+        strength=asked.strength,
+        diversity=term,
+        temperature=_given(None, config, "temperature", 1.0),
+        top_k=getattr(config, "top_k", None) or None,  # 0 is off
+        top_p=getattr(config, "top_p", None),
+        min_p=getattr(config, "min_p", None),
+    )
+
+
+def _term(model: Any, diversity: str | Diversity) -> Diversity:
+    if not isinstance(diversity, str):
+        return diversity
+    if diversity not in _TERMS:
+        raise ArgumentError(
+            f"diversity must be one of {', '.join(_TERMS)}, or a term such as NGram(n=3), not {diversity!r}"
+        )
+    return _TERMS[diversity](model)
+
+
+def _scorer(config: Any) -> GenerationScorer:
+    return GenerationScorer(
+        length_penalty=float(_given(None, config, "length_penalty", 1.0)),
+        early_stopping=_given(None, config, "early_stopping", False),
+    )
+
+
+def _ends(config: Any) -> list[int]:
+    tensor = getattr(config, "_eos_token_tensor", None)
+    return end_tokens(config.eos_token_id if tensor is None else tensor)
+
+
+def _returned(found: Hypotheses, place: int, asked: _Request, recorder: Recorder) -> list[Returned]:
+    """The hypotheses of one input that are to be returned, in their order."""
+    groups = [[recorder.trace(h, place) for h in group] for group in found.groups]
+    count = sum(len(group) for group in groups)
+    if count < asked.sequences:
+        raise ModelError(
+            f"input {place} has {count} hypotheses where {asked.sequences} were asked for: logits processors "
+            "or constraints rule out the rest, so relax them or ask for fewer"
+        )
+    if asked.per_group is not None:
+        return [each for group in groups for each in group]
+    return _best_of_each_first(groups, asked.sequences)
+
+
+def _best_of_each_first(groups: Sequence[Sequence[Returned]], count: int) -> list[Returned]:
+    """Every group's best, then their second best, and so on, until there are enough; likeliest first."""
+    chosen: list[Returned] = []
+    for rank in itertools.zip_longest(*groups):
+        present = sorted((each for each in rank if each is not None), key=lambda each: -each.score)
+        chosen += present[: count - len(chosen)]
+    return sorted(chosen, key=lambda each: -each.score)

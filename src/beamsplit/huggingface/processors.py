@@ -1,0 +1,118 @@
+"""Logits processors and stopping criteria of transformers, for beams that come and go.
+
+`generate` builds them for a fixed number of rows an input. Here each row is a live beam, and `owner` says
+which input it belongs to, so the few kinds that count rows are told by it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.generation import logits_process, stopping_criteria
+
+from beamsplit.errors import ArgumentError
+from beamsplit.limits import Stop
+from beamsplit.model import Guided, wide
+
+__all__ = ["Processors", "stop_by"]
+
+_WARPERS = ("TemperatureLogitsWarper", "TopKLogitsWarper", "TopPLogitsWarper", "MinPLogitsWarper")
+_TIED_TO_ROWS = (
+    "UnbatchedClassifierFreeGuidanceLogitsProcessor",
+    "ClassifierFreeGuidanceLogitsProcessor",
+    "DiaClassifierFreeGuidanceLogitsProcessor",
+    "SynthIDTextWatermarkLogitsProcessor",
+)
+_Process = Callable[[Tensor, Tensor, Tensor], Tensor]  # (sequences, scores, owner) -> scores
+
+
+class Processors:
+    """Logits processors, applied to log-probabilities as beam search in transformers does."""
+
+    def __init__(self, processors: Iterable[Any] = ()) -> None:
+        self._all = [_by_owner(p) for p in processors if type(p).__name__ not in _WARPERS]
+
+    def __bool__(self) -> bool:
+        return bool(self._all)
+
+    def guide(self, logits: Tensor, sequences: Tensor, owner: Tensor) -> Guided:
+        """The logits [rows vocab], guided to what the processors make of their log-probabilities."""
+        log_prob = torch.log_softmax(logits, dim=-1, dtype=wide(logits.dtype))
+        scores = log_prob.clone()  # some processors write into what they are given
+        for process in self._all:
+            scores = process(sequences, scores, owner)
+        # What the model rules out stays ruled out, or -inf would meet -inf.
+        guidance = (scores - log_prob).masked_fill(log_prob == -torch.inf, 0.0)
+        return Guided(logits, guidance, bounded=True)
+
+
+def _by_owner(processor: Any) -> _Process:
+    name = type(processor).__name__
+    if name in _TIED_TO_ROWS:
+        raise ArgumentError(
+            f"{name} keeps a state for each row, and beams change rows at every step: leave it out"
+        )
+    if isinstance(processor, logits_process.PrefixConstrainedLogitsProcessor):
+        return _prefix_constraint(processor._prefix_allowed_tokens_fn)
+    if isinstance(processor, logits_process.EncoderRepetitionPenaltyLogitsProcessor):
+        return _for_rows(processor, encoder_input_ids=lambda ids, owner: ids[owner])
+    if isinstance(processor, logits_process.EncoderNoRepeatNGramLogitsProcessor):
+        return _for_rows(
+            processor,
+            generated_ngrams=lambda ngrams, owner: [ngrams[i] for i in owner.tolist()],
+            batch_size=lambda _, owner: len(owner),
+        )
+    return lambda sequences, scores, _: processor(sequences, scores)
+
+
+def _prefix_constraint(allowed: Callable[[int, Tensor], list[int]]) -> _Process:
+    def process(sequences: Tensor, scores: Tensor, owner: Tensor) -> Tensor:
+        constrained = torch.full_like(scores, -torch.inf)
+        for row, index in enumerate(owner.tolist()):
+            tokens = torch.as_tensor(allowed(index, sequences[row]), dtype=torch.long, device=scores.device)
+            if not len(tokens):
+                raise ArgumentError(
+                    f"prefix_allowed_tokens_fn allows no token for input {index} after "
+                    f"{sequences[row].tolist()}: let it allow the end token at least"
+                )
+            constrained[row, tokens] = scores[row, tokens]
+        return constrained
+
+    return process
+
+
+def _for_rows(processor: Any, **fields: Callable[[Any, Tensor], Any]) -> _Process:
+    """The processor with those of its fields that have an entry an input made to have one a row."""
+
+    def process(sequences: Tensor, scores: Tensor, owner: Tensor) -> Tensor:
+        fitted = copy.copy(processor)
+        for name, fit in fields.items():
+            setattr(fitted, name, fit(getattr(processor, name), owner))
+        result: Tensor = fitted(sequences, scores)
+        return result
+
+    return process
+
+
+def stop_by(criteria: Iterable[Any], prompts: Tensor) -> Stop | None:
+    """Stopping criteria as a rule for single outputs, given the prompts [batch time] before them.
+
+    The limit on length and the end tokens are left to the search itself.
+    """
+    own = (stopping_criteria.MaxLengthCriteria, stopping_criteria.EosTokenCriteria)
+    others = [each for each in criteria if not isinstance(each, own)]
+    if not others:
+        return None
+
+    def stop(inputs: Tensor, tokens: Tensor) -> Tensor:
+        sequences = torch.cat([prompts[inputs], tokens], dim=1)
+        stopped = torch.zeros_like(inputs, dtype=torch.bool)
+        for criterion in others:
+            stopped = stopped | torch.as_tensor(criterion(sequences, None), device=stopped.device)
+        return stopped
+
+    return stop

@@ -1,0 +1,45 @@
+"""How transformers ranks hypotheses of different length, and when it stops looking for more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from beamsplit import checks
+from beamsplit.errors import ArgumentError
+
+__all__ = ["GenerationScorer"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationScorer:
+    """The sum divided by length ** length_penalty; above 0 favours long hypotheses, below 0 short ones.
+
+    `early_stopping` says when a group has done: True, as soon as it has as many hypotheses as beams; False,
+    when its best candidate would be no better if it ended now; "never", when no continuation can win.
+    """
+
+    length_penalty: float = 1.0
+    early_stopping: bool | Literal["never"] = False
+
+    counts_ends = True  # transformers looks at the best candidate of a step, whether it ended or not
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.early_stopping, bool) and self.early_stopping != "never":
+            raise ArgumentError(
+                f"early_stopping must be True, False or 'never', not {checks.shown(self.early_stopping)}"
+            )
+
+    def final(self, total: Tensor, length: Tensor | int) -> Tensor:
+        if isinstance(length, Tensor):
+            length = length.to(total.dtype)
+        return total / length**self.length_penalty
+
+    def bound(self, total: Tensor, length: int, max_length: int) -> Tensor:
+        if self.early_stopping is True:
+            return torch.full_like(total, -torch.inf)
+        lasting = self.early_stopping == "never" and self.length_penalty > 0
+        return self.final(total, max_length if lasting else length)
