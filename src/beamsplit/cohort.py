@@ -43,6 +43,7 @@ class Cohort:
     time: int = 0
     any_found: bool = False
     dense: bool = False  # every beam is live
+    unmoved: bool = False  # every beam is known to stand where it stood a step ago, and to have been live
 
     def keep_inputs(self, keep: Tensor) -> None:
         """Forget all other inputs."""

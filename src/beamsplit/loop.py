@@ -23,15 +23,17 @@ from beamsplit import noise
 from beamsplit.beams import Beams, Found, below, widen
 from beamsplit.candidates import Candidates, check_finite, join_logits, read
 from beamsplit.cohort import Cohort, as_earlier, look_back
-from beamsplit.diversity import Earlier
+from beamsplit.diversity import Earlier, Hamming
 from beamsplit.errors import ArgumentError, ModelError
 from beamsplit.hypotheses import Hypotheses
+from beamsplit.kernels import choose
 from beamsplit.limits import Limits
 from beamsplit.model import Guided, Logits, State, StepModel, answer, copied, joinable
 from beamsplit.results import Outcome, assemble
 from beamsplit.selection import Interplay, Picks, settle
 from beamsplit.step import Move, Step
-from beamsplit.strategies.plan import Plan
+from beamsplit.strategies.beam import Maximise
+from beamsplit.strategies.plan import Plan, Rule
 
 __all__ = ["Search"]
 
@@ -210,11 +212,9 @@ class Search:
         interplay = self._interplay(place, cohort)
         width = first = self.width if cohort.time else self._safe_width()
         while True:
-            listed = lists.of(cohort, width)
-            picks, bound = settle(self.plan.rule, cohort.beams, listed, count, interplay)
-            chosen = _Chosen.of(picks, self._ends(cohort, picks), keep, min(width, self.vocabulary))
+            chosen = self._pick(cohort, lists.of(cohort, width), count, keep, interplay)
             whole = width >= self.vocabulary
-            if not whole and self.plan.rule.secure(picks.order, chosen.worst, bound):
+            if not whole and chosen.secure:
                 break
             lists.check_finite()  # what is NaN is not secure, so there is no need to look before
             if whole:
@@ -223,6 +223,21 @@ class Search:
         if width > first:
             self.width = 2 * first  # what was too short once will be so again
         return chosen
+
+    def _pick(
+        self, cohort: Cohort, lists: Candidates, count: int, keep: int, interplay: Interplay | None
+    ) -> _Chosen:
+        beams, rule, width = cohort.beams, self.plan.rule, lists.tokens.shape[-1]
+        if self._has_kernel(interplay) and choose.fits(beams, width):
+            strengths = None if interplay is None else interplay.strengths
+            return _Chosen.by_kernel(choose.choose(beams, lists, strengths, self.is_end, count, keep), width)
+        picks, bound = settle(rule, beams, lists, count, interplay)
+        return _Chosen.of(rule, picks, bound, self._ends(cohort, picks), keep, width)
+
+    def _has_kernel(self, interplay: Interplay | None) -> bool:
+        if type(self.plan.rule) is not Maximise or self.limits.stop is not None:
+            return False
+        return interplay is None or (type(interplay.term) is Hamming and interplay.outside is None)
 
     def _ends(self, cohort: Cohort, picks: Picks) -> Tensor:
         """[batch group pick]: is the pick complete?"""
@@ -287,6 +302,11 @@ class Search:
         elif cohort.any_found:
             worst, bound = self._rivals(place, cohort, cohort.found, chosen, cohort.time)
             cohort.stop((worst > -torch.inf) & (worst >= bound))
+        elif chosen.full:
+            cohort.unmoved = cohort.dense and chosen.in_place
+            cohort.dense = True
+            return
+        cohort.unmoved = False
         cohort.dense = bool(cohort.beams.live.all())
 
     def _rivals(
@@ -345,12 +365,18 @@ class Search:
         tokens = torch.cat([tokens for _, tokens in parts]) if len(parts) > 1 else parts[0][1]
         state = last.state
         # Rows that stay as they are need no copy, except of roots, which later groups start from too.
-        if must_copy or not torch.equal(rows, torch.arange(last.rows, device=self.device)):
+        if must_copy or not self._are_all(rows, last.rows):
             state = self.model.select(state, rows)
         logits, state = answer(self.model.step(tokens, state), "step")
         if isinstance(logits, Guided) != self.guided:
             raise ModelError("the model returned guidance in some steps and none in others: return zeros")
         return _Answer(logits, state, count)
+
+    def _are_all(self, rows: Tensor, count: int) -> bool:
+        """Whether these are all rows that there were, in their order."""
+        if len(self.cohorts) == 1 and self.cohorts[0].unmoved:
+            return True
+        return len(rows) == count and torch.equal(rows, torch.arange(count, device=self.device))
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,17 +388,16 @@ class _Chosen:
     any_end: bool  # among the best
     live: Picks  # those to go on, best first; a score of -inf where there are too few
     width: int
-
-    @property
-    def worst(self) -> Tensor:
-        """[batch group] the order of the last pick that matters: the last to go on, or the last of all."""
-        last = self.live.order[..., -1]
-        return torch.maximum(last, self.picks.order[..., -1]) if self.any_end else last
+    secure: bool  # nothing unlisted could have been picked
+    full: bool = False  # every beam is known to live on
+    in_place: bool = False  # every beam is known to be extended where it stands
 
     @classmethod
-    def of(cls, picks: Picks, ends: Tensor, keep: int, width: int) -> _Chosen:
+    def of(cls, rule: Rule, picks: Picks, bound: Tensor, ends: Tensor, keep: int, width: int) -> _Chosen:
         if not bool(ends[..., :keep].any()):
-            return cls(picks, ends, False, picks.first(keep), width)
+            live = picks.first(keep)
+            secure = rule.secure(picks.order, live.order[..., -1], bound)
+            return cls(picks, ends, False, live, width, secure)
         places = ends.to(torch.uint8).argsort(dim=2, stable=True)[..., :keep]
         live, dead = picks.take(places), ends.gather(2, places)
         live = replace(
@@ -380,7 +405,13 @@ class _Chosen:
             score=live.score.masked_fill(dead, -torch.inf),
             order=live.order.masked_fill(dead, -torch.inf),
         )
-        return cls(picks, ends, True, live, width)
+        # The last pick that matters is the last to go on, or the last of all if too few do.
+        worst = torch.maximum(live.order[..., -1], picks.order[..., -1])
+        return cls(picks, ends, True, live, width, rule.secure(picks.order, worst, bound))
+
+    @classmethod
+    def by_kernel(cls, f: choose.Fused, width: int) -> _Chosen:
+        return cls(f.picks, f.ends, f.any_end, f.live, width, f.secure, f.full, f.in_place)
 
 
 class _Lists:

@@ -44,6 +44,8 @@ def diverse_beam_search(
     num_beams: int | None = None,
     num_beam_groups: int | None = None,
     diversity_penalty: float | Sequence[float] | None = None,
+    length_penalty: float | None = None,
+    early_stopping: bool | Literal["never"] | None = None,
     num_return_sequences: int | None = None,
     return_per_group: int | None = None,
     diversity: TermName | Diversity = "hamming",
@@ -58,6 +60,7 @@ def diverse_beam_search(
         num_beams: beams of all groups together.
         num_beam_groups: how many groups; must divide num_beams.
         diversity_penalty: weighs the penalty for saying what earlier groups say; one number, or one a group.
+        length_penalty, early_stopping: as ever; see `GenerationScorer`.
         num_return_sequences: at most num_beams; every group's best come first, then the second best, ...
         return_per_group: so many of each group, in the order of the groups, instead.
         diversity: a term, or its name: hamming, cumulative, ngram, or embedding (with the model's own
@@ -80,7 +83,7 @@ def diverse_beam_search(
     prompt = Prompt(input_ids, model_kwargs, Processors(logits_processor), generation_config)
     prompt = _one_row_an_input(prompt)
     strategy = _strategy(model, asked, generation_config, diversity)
-    scorer = _scorer(generation_config)
+    scorer = _scorer(generation_config, length_penalty, early_stopping)
     recorder = Recorder(asked.beams, asked.groups, bool(prompt.processors), scorer, generation_config)
     door = TransformersModel(model, lambda inputs: inputs, observer=recorder.observer)
     search = beamsplit.steps(
@@ -203,10 +206,10 @@ def _term(model: Any, diversity: str | Diversity) -> Diversity:
     return _TERMS[diversity](model)
 
 
-def _scorer(config: Any) -> GenerationScorer:
+def _scorer(config: Any, length_penalty: Any, early_stopping: Any) -> GenerationScorer:
     return GenerationScorer(
-        length_penalty=float(_given(None, config, "length_penalty", 1.0)),
-        early_stopping=_given(None, config, "early_stopping", False),
+        length_penalty=_given(length_penalty, config, "length_penalty", 1.0),
+        early_stopping=_given(early_stopping, config, "early_stopping", False),
     )
 
 

@@ -1,0 +1,227 @@
+"""One kernel for one step of beam search in groups: what `settle` and its callers do in a hundred small ones.
+
+A program handles one input. It lets group after group pick from its candidate lists, penalised by how often
+earlier groups have said the token (the Hamming term), sorts out what ends and what lives on, and checks the
+certificate. Groups come one after another here, so there are no rounds; the results are those of the rounds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from beamsplit.beams import Beams
+from beamsplit.candidates import Candidates
+from beamsplit.selection import Picks
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError:  # no GPU to run kernels on
+    triton = tl = None
+
+__all__ = ["Fused", "choose", "fits"]
+
+_UNCERTAIN, _ENDS, _GAPS, _MOVES = 1, 2, 4, 8  # bits of what a search has to know of a step
+_LARGEST = 1 << 14  # numbers that one program compares at once
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """What the kernel found."""
+
+    picks: Picks
+    ends: Tensor  # [batch group pick]
+    live: Picks
+    secure: bool
+    any_end: bool  # among the best `keep` picks
+    full: bool  # every place in `live` is taken
+    in_place: bool  # every beam is extended where it stands
+
+
+def fits(beams: Beams, width: int) -> bool:
+    """Whether the kernel can be used for lists of this width."""
+    if triton is None or not _on_gpu(beams.score):
+        return False
+    _, groups, per_group = beams.score.shape
+    return _power_of_two(per_group * width) * _power_of_two(groups * per_group) <= _LARGEST
+
+
+def _on_gpu(tensor: Tensor) -> bool:
+    interpreted: bool = triton.knobs.runtime.interpret if hasattr(triton, "knobs") else False
+    return tensor.device.type == "cuda" or interpreted
+
+
+def _power_of_two(size: int) -> int:
+    return 1 << max(size - 1, 0).bit_length()
+
+
+def choose(
+    beams: Beams, lists: Candidates, strengths: Tensor | None, is_end: Tensor, count: int, keep: int
+) -> Fused:
+    """`count` picks for each group; of those that do not end, the first `keep` live on.
+
+    `strengths` [group 1 1] weigh the penalty; None: nobody pays.
+    """
+    batch, groups, per_group = beams.score.shape
+    width = lists.tokens.shape[-1]
+    like, index = beams.score, beams.row
+    picked = [source.new_empty(batch, groups, count) for source in (index, index, like, like, like)]
+    live = [source.new_empty(batch, groups, keep) for source in (index, index, like, like, like)]
+    ends = torch.empty(batch, groups, count, dtype=torch.bool, device=like.device)
+    flags = torch.zeros(1, dtype=torch.int32, device=like.device)
+    _kernel()[(batch,)](
+        *(values.contiguous() for values in (beams.score, beams.log_prob)),
+        *(values.contiguous() for values in (lists.tokens, lists.log_prob, lists.gain, lists.rest)),
+        is_end,
+        beams.score if strengths is None else strengths,
+        *picked,
+        ends,
+        *live,
+        flags,
+        groups,
+        has_cost=strengths is not None,
+        beams=per_group,
+        width=width,
+        count=count,
+        keep=keep,
+        block=_power_of_two(per_group * width),
+        beam_block=_power_of_two(per_group),
+        keep_block=_power_of_two(keep),
+        said_block=_power_of_two(groups * per_group),
+        num_warps=1 if per_group * width <= 256 else 4,
+        enable_fp_fusion=False,  # round as the twin does
+    )
+    found = int(flags)
+    return Fused(
+        _picks(picked),
+        ends,
+        _picks(live),
+        secure=not found & _UNCERTAIN,
+        any_end=bool(found & _ENDS),
+        full=not found & _GAPS,
+        in_place=not found & _MOVES,
+    )
+
+
+def _picks(columns: list[Tensor]) -> Picks:
+    parent, token, log_prob, score, cost = columns
+    return Picks(parent=parent, token=token, log_prob=log_prob, score=score, cost=cost, order=score)
+
+
+def _choose_kernel(  # type: ignore[no-untyped-def]  # the types are Triton's
+    score,  # [batch group beam] of the beams
+    log_prob,
+    tokens,  # [batch group beam k] the candidates
+    token_log_prob,
+    gain,
+    rest,  # [batch group beam]
+    is_end,  # [vocab]
+    strength,  # [group]
+    pick_parent,  # [batch group count] and so on: what is to be filled
+    pick_token,
+    pick_log_prob,
+    pick_score,
+    pick_cost,
+    pick_end,
+    live_parent,  # [batch group keep] and so on
+    live_token,
+    live_log_prob,
+    live_score,
+    live_cost,
+    flags,
+    groups,
+    has_cost: tl.constexpr,
+    beams: tl.constexpr,
+    width: tl.constexpr,
+    count: tl.constexpr,
+    keep: tl.constexpr,
+    block: tl.constexpr,
+    beam_block: tl.constexpr,
+    keep_block: tl.constexpr,
+    said_block: tl.constexpr,
+):
+    nothing = -float("inf")
+    place = tl.arange(0, block)
+    listed = place < beams * width
+    beam = tl.arange(0, beam_block)
+    slot = tl.arange(0, keep_block)
+    turn = tl.arange(0, said_block)
+    said = tl.full([said_block], -1, tl.int64)  # what earlier groups say
+    spoken = 0
+    found = 0
+    for group in range(groups):
+        at = tl.program_id(0).to(tl.int64) * groups + group
+        first = at * beams
+        before = tl.load(score + first + place // width, mask=listed, other=nothing)
+        token = tl.load(tokens + first * width + place, mask=listed, other=-2)
+        order = before + tl.load(gain + first * width + place, mask=listed, other=nothing)
+        found |= tl.max(tl.where(order != order, 1, 0), 0)  # NaN is never certain
+        cost = tl.zeros_like(order)
+        if has_cost:
+            times = tl.sum((token[:, None] == said[None, :]).to(order.dtype), 1)
+            cost = tl.load(strength + group) * times
+            order = order - cost
+        reach = tl.load(score + first + beam, mask=beam < beams, other=nothing) + tl.load(
+            rest + first + beam, mask=beam < beams, other=nothing
+        )
+        bound = tl.max(reach, 0)
+        worst = tl.where(bound == bound, nothing, bound)
+        last = worst
+        alive = 0
+        for pick in range(count):
+            best = tl.max(order, 0)
+            taken = tl.min(tl.where(order == best, place, block), 0)
+            taken = tl.minimum(taken, beams * width - 1)
+            parent = taken // width
+            says = tl.load(tokens + first * width + taken)
+            pays = tl.sum(tl.where(place == taken, cost, 0.0), 0)
+            total = tl.load(log_prob + first + parent) + tl.load(token_log_prob + first * width + taken)
+            ending = tl.load(is_end + says) != 0
+            out = at * count + pick
+            tl.store(pick_parent + out, parent.to(tl.int64))
+            tl.store(pick_token + out, says)
+            tl.store(pick_log_prob + out, total)
+            tl.store(pick_score + out, best)
+            tl.store(pick_cost + out, pays)
+            tl.store(pick_end + out, ending)
+            lives = (ending == 0) & (alive < keep)
+            out = at * keep + alive
+            tl.store(live_parent + out, parent.to(tl.int64), mask=lives)
+            tl.store(live_token + out, says, mask=lives)
+            tl.store(live_log_prob + out, total, mask=lives)
+            tl.store(live_score + out, best, mask=lives)
+            tl.store(live_cost + out, pays, mask=lives)
+            found |= tl.where(lives & ((parent != alive) | (keep != beams)), 8, 0)
+            found |= tl.where(lives & (best == nothing), 4, 0)
+            found |= tl.where(ending & (pick < keep), 2, 0)
+            alive += tl.where(lives, 1, 0)
+            worst = tl.where(lives & (alive == keep), best, worst)
+            last = best
+            word = tl.where(best == nothing, -1, says)
+            slot_of_word = tl.where(pick < beams, spoken + pick, said_block)
+            said = tl.where(turn == slot_of_word, word, said)
+            order = tl.where(place == taken, nothing, order)
+        spoken += beams
+        gap = (slot >= alive) & (slot < keep)
+        tl.store(live_parent + at * keep + slot, tl.zeros_like(slot).to(tl.int64), mask=gap)
+        tl.store(live_token + at * keep + slot, tl.zeros_like(slot).to(tl.int64), mask=gap)
+        tl.store(live_log_prob + at * keep + slot, tl.zeros([keep_block], order.dtype), mask=gap)
+        tl.store(live_score + at * keep + slot, tl.full([keep_block], nothing, order.dtype), mask=gap)
+        tl.store(live_cost + at * keep + slot, tl.zeros([keep_block], order.dtype), mask=gap)
+        found |= tl.where(alive < keep, 4, 0)
+        worst = tl.maximum(worst, last)
+        found |= tl.where((worst > bound) | (bound == nothing), 0, 1)
+    tl.atomic_or(flags, found)
+
+
+_compiled: list[Any] = []
+
+
+def _kernel() -> Any:
+    if not _compiled:
+        _compiled.append(triton.jit(_choose_kernel))
+    return _compiled[0]
