@@ -91,10 +91,9 @@ def join_logits(upper: Logits, lower: Logits) -> Logits:
     return torch.cat([as_plain(upper), as_plain(lower)])
 
 
-def read(logits: Logits, rows: int | None, vocabulary: int | None) -> Scores:
-    """Log-probabilities of a model's answer, after checking its shape."""
+def read(logits: Logits) -> Scores:
+    """Log-probabilities of a model's answer."""
     plain = as_plain(logits)
-    _check_shape(plain, rows, vocabulary)
     log_prob = torch.log_softmax(plain, dim=-1, dtype=wide(plain.dtype))
     if not isinstance(logits, Guided):
         return Scores(log_prob, log_prob, log_prob)
@@ -148,7 +147,8 @@ def top_tokens(key: Tensor, width: int) -> Tensor:
     return tokens.gather(1, key.gather(1, tokens).topk(width, sorted=False).indices)
 
 
-def _check_shape(logits: Tensor, rows: int | None, vocabulary: int | None) -> None:
+def check_shape(logits: Tensor, rows: int | None, vocabulary: int | None) -> None:
+    """Raise unless these are logits [rows vocab], of so many rows and words if it is known how many."""
     if logits.dim() != 2 or not logits.is_floating_point():
         raise ModelError(
             f"the model returned {logits.dtype} logits of shape {list(logits.shape)}: "

@@ -56,14 +56,12 @@ class Cohort:
         spelled = append(take(self.beams.tokens, picks.parent), picks.token)
         return spelled.masked_fill((picks.score == -torch.inf).unsqueeze(-1), -1)
 
-    def extend(self, picks: Picks) -> None:
-        """Let these picks [batch group beam] be the beams from now on."""
-        self.beams = Beams(
-            append(take(self.beams.tokens, picks.parent), picks.token),
-            picks.log_prob,
-            picks.score,
-            self.beams.row.gather(2, picks.parent),
-        )
+    def extend(self, picks: Picks, in_place: bool = False) -> None:
+        """Let these picks [batch group beam] be the beams from now on; each that of its own if `in_place`."""
+        tokens, row = self.beams.tokens, self.beams.row
+        if not in_place:
+            tokens, row = take(tokens, picks.parent), row.gather(2, picks.parent)
+        self.beams = Beams(append(tokens, picks.token), picks.log_prob, picks.score, row)
 
     def stop(self, done: Tensor) -> None:
         """Give up the beams of groups that are done [batch group]."""
@@ -75,6 +73,8 @@ class Cohort:
         the row of the last answer that it goes on from, and its token.
         """
         beams = self.beams
+        if self.unmoved:  # then the rows are still those of last time
+            return beams.row.flatten(), beams.tokens[..., -1].flatten()
         if self.dense:
             rows, tokens = beams.row.flatten(), beams.tokens[..., -1].flatten()
             place = torch.arange(rows.shape[0], device=rows.device).view_as(beams.row)

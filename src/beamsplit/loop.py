@@ -14,26 +14,28 @@ import functools
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from beamsplit import noise
+from beamsplit import kernels, noise
 from beamsplit.beams import Beams, Found, below, widen
-from beamsplit.candidates import Candidates, check_finite, join_logits, read
+from beamsplit.candidates import Candidates, Scores, check_finite, check_shape, join_logits, read
 from beamsplit.cohort import Cohort, as_earlier, look_back
 from beamsplit.diversity import Earlier, Hamming
 from beamsplit.errors import ArgumentError, ModelError
 from beamsplit.hypotheses import Hypotheses
-from beamsplit.kernels import choose
 from beamsplit.limits import Limits
-from beamsplit.model import Guided, Logits, State, StepModel, answer, copied, joinable
+from beamsplit.model import Guided, Logits, State, StepModel, answer, copied, joinable, plain, score_type
 from beamsplit.results import Outcome, assemble
 from beamsplit.selection import Interplay, Picks, settle
 from beamsplit.step import Move, Step
 from beamsplit.strategies.beam import Maximise
 from beamsplit.strategies.plan import Plan, Rule
+
+if TYPE_CHECKING:
+    from beamsplit.kernels.choose import Fused
 
 __all__ = ["Search"]
 
@@ -98,9 +100,11 @@ class Search:
     # Before the first step
 
     def _begin(self, logits: Logits, state: State) -> _Answer:
-        like = read(logits, rows=None, vocabulary=None).key
-        self.batch, self.vocabulary = like.shape
+        check_shape(plain(logits), None, None)
+        self.batch, self.vocabulary = plain(logits).shape
+        like = plain(logits).new_empty(0, dtype=score_type(logits))
         self.device = like.device
+        self.has_kernels = kernels.available(like)
         self.guided = isinstance(logits, Guided)
         self.may_rise = isinstance(logits, Guided) and not logits.bounded
         self.counts_ends = bool(getattr(self.limits.scorer, "counts_ends", False))
@@ -198,12 +202,10 @@ class Search:
             self._collect(place, cohort, chosen)
         if place + 1 < len(self.cohorts):
             cohort.record(cohort.spell(chosen.picks.first(self.plan.beams)), found_before)
-        cohort.extend(chosen.live.first(self.plan.beams))
+        cohort.extend(chosen.live.first(self.plan.beams), in_place=chosen.full and chosen.in_place)
         cohort.time += 1
         self._stop_done(place, cohort, chosen)
-        return Move(
-            cohort.groups, cohort.time - 1, chosen.picks, chosen.ends, chosen.width, cohort.beams.live
-        )
+        return Move(cohort.groups, cohort.time - 1, chosen.picks, chosen.ends, chosen.width, cohort.beams)
 
     def _choose(self, place: int, cohort: Cohort, lists: _Lists) -> _Chosen:
         """Let the groups pick, from lists long enough that the picks are certain."""
@@ -228,14 +230,18 @@ class Search:
         self, cohort: Cohort, lists: Candidates, count: int, keep: int, interplay: Interplay | None
     ) -> _Chosen:
         beams, rule, width = cohort.beams, self.plan.rule, lists.tokens.shape[-1]
-        if self._has_kernel(interplay) and choose.fits(beams, width):
-            strengths = None if interplay is None else interplay.strengths
-            return _Chosen.by_kernel(choose.choose(beams, lists, strengths, self.is_end, count, keep), width)
+        if self._has_kernel(interplay):
+            from beamsplit.kernels import choose
+
+            if choose.fits(beams, width):
+                strengths = None if interplay is None else interplay.strengths
+                fused = choose.choose(beams, lists, strengths, self.is_end, count, keep)
+                return _Chosen.by_kernel(fused, width)
         picks, bound = settle(rule, beams, lists, count, interplay)
         return _Chosen.of(rule, picks, bound, self._ends(cohort, picks), keep, width)
 
     def _has_kernel(self, interplay: Interplay | None) -> bool:
-        if type(self.plan.rule) is not Maximise or self.limits.stop is not None:
+        if not self.has_kernels or type(self.plan.rule) is not Maximise or self.limits.stop is not None:
             return False
         return interplay is None or (type(interplay.term) is Hamming and interplay.outside is None)
 
@@ -410,7 +416,7 @@ class _Chosen:
         return cls(picks, ends, True, live, width, rule.secure(picks.order, worst, bound))
 
     @classmethod
-    def by_kernel(cls, f: choose.Fused, width: int) -> _Chosen:
+    def by_kernel(cls, f: Fused, width: int) -> _Chosen:
         return cls(f.picks, f.ends, f.any_end, f.live, width, f.secure, f.full, f.in_place)
 
 
@@ -420,13 +426,29 @@ class _Lists:
     def __init__(self, search: Search, now: _Answer, cohorts: list[Cohort]) -> None:
         self._search = search
         self._logits = now.logits
-        self._scores = read(now.logits, now.rows, search.vocabulary)
         self._lists: dict[int, Candidates] = {}
+        check_shape(plain(now.logits), now.rows, search.vocabulary)
         young = [cohort for cohort in cohorts if cohort.time + 1 < search.limits.min_length]
+        self._has_kernel = not young and not search.guided and search.has_kernels and self._is_known()
         if search.guided or young:  # guidance may be infinite without being NaN, a ruled-out NaN hides
             self.check_finite()
         for cohort in young:
             self._rule_out_ends(cohort)
+
+    def _is_known(self) -> bool:
+        from beamsplit.kernels import shortlist
+
+        return shortlist.knows(plain(self._logits))
+
+    @functools.cached_property
+    def _scores(self) -> Scores:
+        if not self._has_kernel:
+            return read(self._logits)
+        from beamsplit.kernels import shortlist
+
+        logits = plain(self._logits)
+        log_prob = logits.float() - shortlist.shortlist(logits, 1)[1].unsqueeze(1)
+        return Scores(log_prob, log_prob, log_prob)
 
     def check_finite(self) -> None:
         check_finite(self._scores, self._logits)
@@ -436,12 +458,20 @@ class _Lists:
         if self._search.plan.rule.noisy and bool(cohort.beams.live.any()):
             return self._perturbed(cohort, width)
         if width not in self._lists:
-            self._lists[width] = self._scores.shortlist(width)
+            self._lists[width] = self._shortlist(width)
         lists = self._lists[width]
         alone = len(self._search.cohorts) == 1
         if alone and cohort.dense:  # then its rows are all there are, in the order of the beams
             return lists.shaped(cohort.beams.row)
         return lists.at(cohort.beams.row)
+
+    def _shortlist(self, width: int) -> Candidates:
+        if self._has_kernel:
+            from beamsplit.kernels import shortlist
+
+            if width <= shortlist.LONGEST:
+                return shortlist.shortlist(plain(self._logits), width)[0]
+        return self._scores.shortlist(width)
 
     def _perturbed(self, cohort: Cohort, width: int) -> Candidates:
         """Beams that share a row, as all do at first, must not share their noise: a row for each."""

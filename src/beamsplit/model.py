@@ -177,6 +177,13 @@ def wide(dtype: torch.dtype) -> torch.dtype:
     return torch.promote_types(dtype, torch.float32)
 
 
+def score_type(logits: Logits) -> torch.dtype:
+    """The type that scores are kept in."""
+    if isinstance(logits, Guided):
+        return torch.promote_types(wide(logits.logits.dtype), logits.guidance.dtype)
+    return wide(logits.dtype)
+
+
 def map_tensors(function: Callable[[Tensor], Tensor], state: State) -> State:
     """The same nesting, with `function` of every tensor that has a first axis."""
     if isinstance(state, Tensor):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from beamsplit.beams import Beams
 from beamsplit.hypotheses import Hypotheses
 from beamsplit.selection import Picks
 
@@ -28,16 +29,21 @@ class Move:
     """Whether the pick's token is an end."""
     width: int
     """How many candidates of each beam were looked at."""
-    _live: Tensor = field(repr=False)  # [batch group beam] whether the beam lives on
+    _beams: Beams = field(repr=False)  # what has come of it
 
     @property
     def beam(self) -> Tensor:
         """What became of each pick: the beam it is from now on, or -1 if it ended or was dropped."""
         goes_on = ~self.ended
         beam = goes_on.cumsum(2) - 1
-        known = goes_on & (beam < self._live.shape[2])
+        known = goes_on & (beam < self.live.shape[2])
         beam = torch.where(known, beam, 0)
-        return torch.where(known & self._live.gather(2, beam), beam, -1)
+        return torch.where(known & self.live.gather(2, beam), beam, -1)
+
+    @property
+    def live(self) -> Tensor:
+        """[batch group beam]: does the beam live on?"""
+        return self._beams.live
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,7 +160,7 @@ class Recorder:
             return answer.repeat_interleave(self._beams, dim=0)
         before = self._steps[at - 1]
         (move,) = before.moves
-        live = move._live.flatten(1)
+        live = move.live.flatten(1)
         rows = before.inputs.unsqueeze(1) * self._beams + torch.arange(self._beams, device=live.device)
         placed = answer.new_full((batch * self._beams, answer.shape[1]), -torch.inf)
         placed[rows[live]] = answer

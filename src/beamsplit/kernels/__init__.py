@@ -1,3 +1,29 @@
-"""GPU kernels. Each has a twin in plain torch that gives the same results, bit for bit, and takes over where
-there is no GPU, no Triton or a case that the kernel does not know.
+"""GPU kernels. Each has a twin in plain torch, which takes over where there is no GPU, no Triton, or a case
+that the kernel does not know. Modules of kernels are imported when first used, since not everyone has Triton.
 """
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+
+from torch import Tensor
+
+__all__ = ["available"]
+
+
+def available(tensor: Tensor) -> bool:
+    """Whether Triton can work on this tensor: on a GPU, or anywhere while its interpreter is switched on."""
+    on_gpu = tensor.device.type == "cuda" or os.environ.get("TRITON_INTERPRET") == "1"
+    return on_gpu and _has_triton()
+
+
+@functools.cache
+def _has_triton() -> bool:
+    return importlib.util.find_spec("triton") is not None
+
+
+def power_of_two(size: int) -> int:
+    """The least power of two that is no smaller: Triton's tensors have such sizes alone."""
+    return 1 << max(size - 1, 0).bit_length()

@@ -8,20 +8,16 @@ certificate. Groups come one after another here, so there are no rounds; the res
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
+import triton
+import triton.language as tl
 from torch import Tensor
 
 from beamsplit.beams import Beams
 from beamsplit.candidates import Candidates
+from beamsplit.kernels import power_of_two
 from beamsplit.selection import Picks
-
-try:
-    import triton
-    import triton.language as tl
-except ImportError:  # no GPU to run kernels on
-    triton = tl = None
 
 __all__ = ["Fused", "choose", "fits"]
 
@@ -44,19 +40,8 @@ class Fused:
 
 def fits(beams: Beams, width: int) -> bool:
     """Whether the kernel can be used for lists of this width."""
-    if triton is None or not _on_gpu(beams.score):
-        return False
     _, groups, per_group = beams.score.shape
-    return _power_of_two(per_group * width) * _power_of_two(groups * per_group) <= _LARGEST
-
-
-def _on_gpu(tensor: Tensor) -> bool:
-    interpreted: bool = triton.knobs.runtime.interpret if hasattr(triton, "knobs") else False
-    return tensor.device.type == "cuda" or interpreted
-
-
-def _power_of_two(size: int) -> int:
-    return 1 << max(size - 1, 0).bit_length()
+    return power_of_two(per_group * width) * power_of_two(groups * per_group) <= _LARGEST
 
 
 def choose(
@@ -69,37 +54,41 @@ def choose(
     batch, groups, per_group = beams.score.shape
     width = lists.tokens.shape[-1]
     like, index = beams.score, beams.row
-    picked = [source.new_empty(batch, groups, count) for source in (index, index, like, like, like)]
-    live = [source.new_empty(batch, groups, keep) for source in (index, index, like, like, like)]
-    ends = torch.empty(batch, groups, count, dtype=torch.bool, device=like.device)
+    # Few large tensors: here every small one costs as much as a small kernel.
+    picked, picked_scores = index.new_empty(3, batch, groups, count), like.new_empty(3, batch, groups, count)
+    live, live_scores = index.new_empty(2, batch, groups, keep), like.new_empty(3, batch, groups, keep)
     flags = torch.zeros(1, dtype=torch.int32, device=like.device)
-    _kernel()[(batch,)](
+    _choose_kernel[(batch,)](
         *(values.contiguous() for values in (beams.score, beams.log_prob)),
         *(values.contiguous() for values in (lists.tokens, lists.log_prob, lists.gain, lists.rest)),
         is_end,
         beams.score if strengths is None else strengths,
-        *picked,
-        ends,
-        *live,
+        picked,
+        picked_scores,
+        live,
+        live_scores,
         flags,
+        batch,
         groups,
         has_cost=strengths is not None,
         beams=per_group,
         width=width,
         count=count,
         keep=keep,
-        block=_power_of_two(per_group * width),
-        beam_block=_power_of_two(per_group),
-        keep_block=_power_of_two(keep),
-        said_block=_power_of_two(groups * per_group),
+        block=power_of_two(per_group * width),
+        beam_block=power_of_two(per_group),
+        keep_block=power_of_two(keep),
+        said_block=power_of_two(groups * per_group),
         num_warps=1 if per_group * width <= 256 else 4,
         enable_fp_fusion=False,  # round as the twin does
     )
     found = int(flags)
+    parent, token, ends = picked.unbind()
+    live_parent, live_token = live.unbind()
     return Fused(
-        _picks(picked),
-        ends,
-        _picks(live),
+        _picks(parent, token, picked_scores),
+        ends.bool(),
+        _picks(live_parent, live_token, live_scores),
         secure=not found & _UNCERTAIN,
         any_end=bool(found & _ENDS),
         full=not found & _GAPS,
@@ -107,11 +96,12 @@ def choose(
     )
 
 
-def _picks(columns: list[Tensor]) -> Picks:
-    parent, token, log_prob, score, cost = columns
+def _picks(parent: Tensor, token: Tensor, scores: Tensor) -> Picks:
+    log_prob, score, cost = scores.unbind()
     return Picks(parent=parent, token=token, log_prob=log_prob, score=score, cost=cost, order=score)
 
 
+@triton.jit  # type: ignore[untyped-decorator]
 def _choose_kernel(  # type: ignore[no-untyped-def]  # the types are Triton's
     score,  # [batch group beam] of the beams
     log_prob,
@@ -121,18 +111,12 @@ def _choose_kernel(  # type: ignore[no-untyped-def]  # the types are Triton's
     rest,  # [batch group beam]
     is_end,  # [vocab]
     strength,  # [group]
-    pick_parent,  # [batch group count] and so on: what is to be filled
-    pick_token,
-    pick_log_prob,
-    pick_score,
-    pick_cost,
-    pick_end,
-    live_parent,  # [batch group keep] and so on
-    live_token,
-    live_log_prob,
-    live_score,
-    live_cost,
+    picked,  # [3 batch group count] to be filled with parent, token, ends
+    picked_scores,  # [3 batch group count] log_prob, score, cost
+    live,  # [2 batch group keep] parent, token
+    live_scores,  # [3 batch group keep] as above
     flags,
+    batch,
     groups,
     has_cost: tl.constexpr,
     beams: tl.constexpr,
@@ -153,6 +137,8 @@ def _choose_kernel(  # type: ignore[no-untyped-def]  # the types are Triton's
     said = tl.full([said_block], -1, tl.int64)  # what earlier groups say
     spoken = 0
     found = 0
+    picked_size = batch * groups * count
+    live_size = batch * groups * keep
     for group in range(groups):
         at = tl.program_id(0).to(tl.int64) * groups + group
         first = at * beams
@@ -182,19 +168,19 @@ def _choose_kernel(  # type: ignore[no-untyped-def]  # the types are Triton's
             total = tl.load(log_prob + first + parent) + tl.load(token_log_prob + first * width + taken)
             ending = tl.load(is_end + says) != 0
             out = at * count + pick
-            tl.store(pick_parent + out, parent.to(tl.int64))
-            tl.store(pick_token + out, says)
-            tl.store(pick_log_prob + out, total)
-            tl.store(pick_score + out, best)
-            tl.store(pick_cost + out, pays)
-            tl.store(pick_end + out, ending)
+            tl.store(picked + out, parent.to(tl.int64))
+            tl.store(picked + picked_size + out, says)
+            tl.store(picked + 2 * picked_size + out, ending.to(tl.int64))
+            tl.store(picked_scores + out, total)
+            tl.store(picked_scores + picked_size + out, best)
+            tl.store(picked_scores + 2 * picked_size + out, pays)
             lives = (ending == 0) & (alive < keep)
             out = at * keep + alive
-            tl.store(live_parent + out, parent.to(tl.int64), mask=lives)
-            tl.store(live_token + out, says, mask=lives)
-            tl.store(live_log_prob + out, total, mask=lives)
-            tl.store(live_score + out, best, mask=lives)
-            tl.store(live_cost + out, pays, mask=lives)
+            tl.store(live + out, parent.to(tl.int64), mask=lives)
+            tl.store(live + live_size + out, says, mask=lives)
+            tl.store(live_scores + out, total, mask=lives)
+            tl.store(live_scores + live_size + out, best, mask=lives)
+            tl.store(live_scores + 2 * live_size + out, pays, mask=lives)
             found |= tl.where(lives & ((parent != alive) | (keep != beams)), 8, 0)
             found |= tl.where(lives & (best == nothing), 4, 0)
             found |= tl.where(ending & (pick < keep), 2, 0)
@@ -207,21 +193,14 @@ def _choose_kernel(  # type: ignore[no-untyped-def]  # the types are Triton's
             order = tl.where(place == taken, nothing, order)
         spoken += beams
         gap = (slot >= alive) & (slot < keep)
-        tl.store(live_parent + at * keep + slot, tl.zeros_like(slot).to(tl.int64), mask=gap)
-        tl.store(live_token + at * keep + slot, tl.zeros_like(slot).to(tl.int64), mask=gap)
-        tl.store(live_log_prob + at * keep + slot, tl.zeros([keep_block], order.dtype), mask=gap)
-        tl.store(live_score + at * keep + slot, tl.full([keep_block], nothing, order.dtype), mask=gap)
-        tl.store(live_cost + at * keep + slot, tl.zeros([keep_block], order.dtype), mask=gap)
+        none = tl.zeros([keep_block], order.dtype)
+        out = at * keep + slot
+        tl.store(live + out, tl.zeros_like(slot).to(tl.int64), mask=gap)
+        tl.store(live + live_size + out, tl.zeros_like(slot).to(tl.int64), mask=gap)
+        tl.store(live_scores + out, none, mask=gap)
+        tl.store(live_scores + live_size + out, none + nothing, mask=gap)
+        tl.store(live_scores + 2 * live_size + out, none, mask=gap)
         found |= tl.where(alive < keep, 4, 0)
         worst = tl.maximum(worst, last)
         found |= tl.where((worst > bound) | (bound == nothing), 0, 1)
     tl.atomic_or(flags, found)
-
-
-_compiled: list[Any] = []
-
-
-def _kernel() -> Any:
-    if not _compiled:
-        _compiled.append(triton.jit(_choose_kernel))
-    return _compiled[0]

@@ -1,0 +1,139 @@
+"""What the kernels must do, run by test_kernels.py in a process in which Triton's interpreter is switched on.
+
+On a machine with a GPU the kernels run there for real.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import beamsplit
+from beamsplit import BeamSearch, DiverseBeamSearch, Guided, ModelError, kernels
+from beamsplit.candidates import read
+from beamsplit.kernels import choose, shortlist
+from beamsplit.testing import PrefixHashModel
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+class Elsewhere:
+    """A model whose logits come from another device than it computes on, and may be steered."""
+
+    def __init__(self, vocabulary: int, seed: int, guided: bool = False) -> None:
+        self._model = PrefixHashModel(vocabulary=vocabulary, seed=seed)
+        self._guided = guided
+
+    def start(self, inputs: Tensor) -> tuple[Any, Any]:
+        return self._moved(*self._model.start(inputs))
+
+    def step(self, tokens: Tensor, state: Any) -> tuple[Any, Any]:
+        return self._moved(*self._model.step(tokens.cpu(), state))
+
+    def select(self, state: Any, rows: Tensor) -> Any:
+        return self._model.select(state, rows.cpu())
+
+    def _moved(self, logits: Any, state: Any) -> tuple[Any, Any]:
+        logits = logits.to(DEVICE)
+        if self._guided:
+            guidance = -torch.arange(logits.shape[1], device=DEVICE).remainder(3).to(logits.dtype)
+            return Guided(logits, guidance.expand_as(logits), bounded=True), state
+        return logits, state
+
+
+def without_kernels(run: Callable[[], Any]) -> Any:
+    available = kernels.available
+    kernels.available = lambda tensor: False
+    try:
+        return run()
+    finally:
+        kernels.available = available
+
+
+def check_choose() -> None:
+    """Whole decodes with the kernel are those without it, to the last bit."""
+    calls = 0
+    original = choose.choose
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return original(*arguments)
+
+    choose.choose = counted  # type: ignore[assignment]
+    shapes = [(1, 3), (3, 1), (2, 3)]
+    ends: list[Any] = [None, 2, [1, 3]]
+    cases = list(itertools.product(shapes, ends, [False, True]))
+    for number, ((groups, beams), end, guided) in enumerate(cases):
+        model = Elsewhere(11, number, guided)
+        strategy = DiverseBeamSearch(groups=groups, beams_per_group=beams, strength=[0.7, 40.0][number % 2])
+        width = [None, 1, 4][number % 3]
+
+        def decode(model: Any = model, strategy: Any = strategy, end: Any = end, width: Any = width) -> Any:
+            return beamsplit.decode(model, torch.arange(2), strategy, max_length=4, end=end, list_width=width)
+
+        assert decode() == without_kernels(decode), (groups, beams, end, guided, width)
+    assert calls > 3 * len(cases), calls
+
+
+def check_shortlist() -> None:
+    """Lists are those of torch, but for the last bits of the normaliser."""
+    torch.manual_seed(0)
+    for rows, vocabulary, width, kind in (
+        (3, 100, 5, torch.float32),
+        (2, 4099, 9, torch.bfloat16),
+        (2, 70, 64, torch.float32),
+        (1, 300, 12, torch.float16),
+        (2, 2048, 1, torch.float32),
+    ):
+        logits = (torch.randn(rows, vocabulary) * 3).to(kind).to(DEVICE)
+        assert shortlist.knows(logits)
+        made, normaliser = shortlist.shortlist(logits, width)
+        expected = read(logits).shortlist(width)
+        if kind == torch.float32:  # without ties
+            assert torch.equal(made.tokens, expected.tokens)
+        assert bool((made.tokens.diff(dim=1) > 0).all())
+        torch.testing.assert_close(made.log_prob.sort().values, expected.log_prob.sort().values)
+        torch.testing.assert_close(made.rest, expected.rest)
+        torch.testing.assert_close(normaliser, logits.float().logsumexp(1))
+
+
+def check_masked_rows() -> None:
+    """Tokens that are ruled out fill a list up when there is nothing better, each once."""
+    logits = torch.full((1, 3000), -torch.inf, device=DEVICE)
+    logits[0, [7, 2900]] = torch.tensor([1.0, 2.0], device=DEVICE)
+    made, _ = shortlist.shortlist(logits, 4)
+    assert {7, 2900} < set(made.tokens[0].tolist())
+    assert len(set(made.tokens[0].tolist())) == 4
+    assert made.rest.item() == -torch.inf
+
+
+def check_width_does_not_matter() -> None:
+    model = Elsewhere(90, 5)
+    lists = [
+        beamsplit.decode(model, torch.arange(2), BeamSearch(beams=2), max_length=3, end=3, list_width=width)
+        for width in (1, 6, 80, None)
+    ]
+    assert all(each == lists[0] for each in lists)
+
+
+def check_errors() -> None:
+    """Logits without a distribution are found out."""
+
+    class Broken(Elsewhere):
+        def _moved(self, logits: Any, state: Any) -> tuple[Any, Any]:
+            logits[0, 5] = torch.nan
+            return logits.to(DEVICE), state
+
+    with pytest.raises(ModelError, match="NaN at token 5"):
+        beamsplit.decode(Broken(90, 1), torch.arange(1), BeamSearch(beams=2), max_length=3)
+
+
+if __name__ == "__main__":
+    globals()[f"check_{sys.argv[1]}"]()
