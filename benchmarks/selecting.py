@@ -62,7 +62,7 @@ def midway(groups: int) -> Beams:
 def by_short_lists(logits: Tensor, beams: Beams) -> tuple[Tensor, Tensor]:
     """What a step of the search does: read, list, let the groups settle, check the certificate."""
     groups, width = beams.score.shape[1:]
-    scores = read(logits, BEAMS, None)
+    scores = read(logits)
     length = 9  # as the search begins, after its first step
     while True:
         lists = scores.shortlist(length).shaped(beams.row)
