@@ -21,6 +21,7 @@ from beamsplit import (
     decode,
     steps,
 )
+from beamsplit.huggingface.scoring import GenerationScorer
 from beamsplit.testing import MarkovModel, PrefixHashModel
 
 STRATEGIES: list[Strategy] = [
@@ -152,10 +153,12 @@ def test_guidance_that_promises_to_stay_below_zero_lets_groups_stop() -> None:
     assert promise.calls < none.calls == 29
 
 
-def test_a_group_that_is_full_at_the_last_step_takes_nothing_unfinished() -> None:
+def test_at_the_last_step_the_unfinished_count_even_if_the_ends_have_filled_the_group() -> None:
     # Token 1 is the end. At the last step the group is filled by 0 1 (-1.43), while 0 0 (-1.02) goes on.
     scorer = LengthNormalised(alpha=0.0, stop="first")
-    (found,) = decode(COIN, [0], BeamSearch(beams=1), max_length=2, end=1, scorer=scorer)
-    assert [(h.tokens, h.finished) for h in found] == [((0, 0), False)]  # the end was not the best pick
     (found,) = decode(COIN, [0], BeamSearch(beams=2), max_length=2, end=1, scorer=scorer)
+    assert [(h.tokens, h.finished) for h in found] == [((1,), True), ((0, 0), False)]
+    # In the group beam search that transformers had they did not.
+    old = GenerationScorer(length_penalty=0.0, early_stopping=True, groups_of_old=True)
+    (found,) = decode(COIN, [0], BeamSearch(beams=2), max_length=2, end=1, scorer=old)
     assert [(h.tokens, h.finished) for h in found] == [((1,), True), ((0, 1), True)]

@@ -8,10 +8,10 @@ way, it must find what we find: so these three decisions are all that sets our s
 from __future__ import annotations
 
 import pytest
-from golden.cases import Case, build, cases, emulated
-from golden.emulator import Switches
 
 from beamsplit.huggingface import diverse_beam_search
+from golden.cases import Case, build, cases, emulated
+from golden.emulator import Switches
 
 OURS = Switches(later_groups_see="best", finished_groups_say_pad=False, penalty_comes="last")
 

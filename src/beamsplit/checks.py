@@ -68,7 +68,7 @@ def non_negative(name: str, value: object) -> float:
     return float(value)  # type: ignore[arg-type]
 
 
-def strengths(value: float | Sequence[float], groups: int) -> tuple[float, ...]:
+def strengths(value: float | Sequence[float], groups: int, name: str = "strength") -> tuple[float, ...]:
     """One strength for each group, from one number or one number a group.
 
     >>> strengths(0.5, 3)
@@ -76,13 +76,13 @@ def strengths(value: float | Sequence[float], groups: int) -> tuple[float, ...]:
     """
     value = once(value)
     if not isinstance(value, list):
-        return (non_negative("strength", value),) * groups
+        return (non_negative(name, value),) * groups
     if len(value) != groups:
         raise ArgumentError(
-            f"strength has {len(value)} values for {groups} groups: "
+            f"{name} has {len(value)} values for {groups} groups: "
             f"give one number, or {groups} (the first group's is never used)"
         )
-    return tuple(non_negative(f"strength[{g}]", s) for g, s in enumerate(value))
+    return tuple(non_negative(f"{name}[{g}]", s) for g, s in enumerate(value))
 
 
 def _is_number(value: object) -> bool:

@@ -107,7 +107,7 @@ class Search:
         self.has_kernels = kernels.available(like)
         self.guided = isinstance(logits, Guided)
         self.may_rise = isinstance(logits, Guided) and not logits.bounded
-        self.counts_ends = bool(getattr(self.limits.scorer, "counts_ends", False))
+        self.groups_of_old = bool(getattr(self.limits.scorer, "groups_of_old", False))
         self._check_plan()
         self.inputs = torch.arange(self.batch, device=self.device)
         self.seeds = self.limits.seeds(self.batch, self.device)
@@ -282,7 +282,7 @@ class Search:
         """Move hypotheses that are complete to what the groups have found.
 
         An end counts if it is among the best picks, as many as there are beams. At the last step all
-        that would live on is complete too, but for groups that its ends have brought to their own end.
+        that would live on is complete too.
         """
         picks, ends = chosen.picks, chosen.ends
         complete = ends.clone()
@@ -295,9 +295,11 @@ class Search:
             return cohort.found.add(Found(spelled, picks.log_prob, scored, ends))
 
         if self._is_last(cohort):
-            worst, bound = self._rivals(place, cohort, with_these(complete), chosen, cohort.time + 1)
-            goes_on = (worst <= bound).unsqueeze(2) | (worst == -torch.inf).unsqueeze(2)
-            complete |= goes_on & ~ends & ((~ends).cumsum(2) <= self.places)
+            unfinished = ~ends & ((~ends).cumsum(2) <= self.places)
+            if self.groups_of_old:
+                worst, bound = self._rivals(place, cohort, with_these(complete), chosen, cohort.time + 1)
+                unfinished &= ((worst < bound) | (worst == -torch.inf)).unsqueeze(2)
+            complete |= unfinished
         cohort.found = with_these(complete)
         cohort.any_found = True
 
@@ -321,7 +323,7 @@ class Search:
         """[batch group] each: the score of the last of a group's hypotheses that count, -inf if they are
         fewer than its beams, and a bound on what may come. A group is done when the first beats the second.
         """
-        best = (chosen.picks if self.counts_ends else chosen.live).score.amax(2)
+        best = (chosen.picks if self.groups_of_old else chosen.live).score.amax(2)
         bound = self.limits.scorer.bound(best, length, self.limits.max_length)
         if self.may_rise:
             bound = bound.masked_fill((bound > -torch.inf) & (best > -torch.inf), torch.inf)

@@ -27,8 +27,7 @@ class Scorer(Protocol):
         Totals never rise. A group stops when its hypotheses all beat the bound of its best beam, so a
         bound that is too low stops early and one that is too high only costs time.
 
-        A scorer may have an attribute `counts_ends`: if true, the best beam is looked for among all that
-        this step picked, those that have just ended included.
+        A scorer may have an attribute `groups_of_old`; see `huggingface.scoring.GenerationScorer`.
         """
         ...
 

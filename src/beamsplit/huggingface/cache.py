@@ -6,18 +6,25 @@ import copy
 from typing import Any
 
 import torch
+import transformers
+from packaging import version
 from torch import Tensor
 from transformers.cache_utils import Cache, EncoderDecoderCache
 
 from beamsplit.errors import ModelError
 
-__all__ = ["check_cache", "select_rows"]
+__all__ = ["check_cache", "has_rows", "same", "select_rows"]
 
 _CACHE_NAMES = ("past_key_values", "cache_params")
 
 
-def check_cache(kwargs: dict[str, Any]) -> None:
+def check_cache(model: Any, kwargs: dict[str, Any]) -> None:
     """Raise unless the model keeps a cache whose rows can be repeated, permuted and dropped."""
+    if hidden := _hidden_state(model):
+        raise ModelError(
+            f"{type(model).__name__} keeps {hidden} in its modules, out of reach for a search: "
+            "it cannot be decoded by beams with this release of transformers"
+        )
     caches = [kwargs[name] for name in _CACHE_NAMES if kwargs.get(name) is not None]
     if not caches:
         raise ModelError(
@@ -26,6 +33,16 @@ def check_cache(kwargs: dict[str, Any]) -> None:
         )
     for cache in caches:
         _check_rows(cache)
+
+
+def _hidden_state(model: Any) -> str | None:
+    """What a model keeps of a sequence besides its cache."""
+    if type(model).__name__.startswith("RecurrentGemma"):
+        return "recurrent states"
+    inner = getattr(model, "model", model)
+    if version.parse(transformers.__version__).major < 5 and getattr(inner, "rope_deltas", None) is not None:
+        return "offsets of positions"  # Qwen2-VL and its like: one an input, where beams need one each
+    return None
 
 
 def _check_rows(cache: Any) -> None:
@@ -88,6 +105,8 @@ def _select_value(name: str, value: Any, rows: Tensor, before: int) -> Any:
     """The rows of a tensor, or of all tensors in an encoder's output. What has no rows stays as it is:
     pictures, say, which are looked at in the first call alone.
     """
+    if name == "cache_position":  # of tokens, not of rows; there may be as many of both
+        return value
     if isinstance(value, Tensor):
         axis = 1 if name == "position_ids" and value.dim() == 3 else 0
         if value.dim() <= axis or value.shape[axis] != before:
@@ -101,6 +120,17 @@ def _select_value(name: str, value: Any, rows: Tensor, before: int) -> Any:
             selected[key] = _select_value(key, each, rows, before)
         return selected
     return value
+
+
+def has_rows(kwargs: dict[str, Any], count: int) -> bool:
+    """Whether everything has so many rows, one for each prompt: pictures may have more or fewer."""
+    if kwargs.get("mm_encoder_outputs") is not None:
+        return False
+    return all(
+        value.shape[1 if name == "position_ids" and value.dim() == 3 else 0] == count
+        for name, value in kwargs.items()
+        if isinstance(value, Tensor) and value.dim() and name != "cache_position"
+    )
 
 
 def same(first: Tensor, second: Tensor) -> bool:

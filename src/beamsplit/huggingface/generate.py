@@ -80,19 +80,21 @@ def diverse_beam_search(
         num_return_sequences,
         return_per_group,
     )
-    prompt = Prompt(input_ids, model_kwargs, Processors(logits_processor), generation_config)
-    prompt = _one_row_an_input(prompt)
+    sampling = bool(getattr(generation_config, "do_sample", False))
+    processors = Processors(logits_processor, sampling=sampling)
+    prompt = Prompt(input_ids, model_kwargs, processors, generation_config, _rows_an_input(generation_config))
+    prompts = prompt.input_ids[prompt.rows]
     strategy = _strategy(model, asked, generation_config, diversity)
-    scorer = _scorer(generation_config, length_penalty, early_stopping)
+    scorer = _scorer(generation_config, length_penalty, early_stopping, asked.groups)
     recorder = Recorder(asked.beams, asked.groups, bool(prompt.processors), scorer, generation_config)
     door = TransformersModel(model, lambda inputs: inputs, observer=recorder.observer)
     search = beamsplit.steps(
         door,
         prompt,
         strategy,
-        max_length=generation_config.max_length - prompt.input_ids.shape[1],
+        max_length=generation_config.max_length - prompts.shape[1],
         end=_ends(generation_config),
-        stop=stop_by(stopping_criteria, prompt.input_ids),
+        stop=stop_by(stopping_criteria, prompts),
         scorer=scorer,
         unique=unique,
         return_per_group=return_per_group,
@@ -102,8 +104,10 @@ def diverse_beam_search(
         recorder.keep(step)
         if on_step is not None:
             on_step(step)
-    returned = [_returned(found, place, asked, recorder) for place, found in enumerate(step.hypotheses)]
-    return make_output(model, prompt, returned, recorder)
+    returned = [
+        _returned(found, place, asked, unique, recorder) for place, found in enumerate(step.hypotheses)
+    ]
+    return make_output(model, prompts, returned, recorder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +130,13 @@ class _Request:
         if groups > beams or beams % groups:
             raise ArgumentError(
                 f"num_beams={beams} does not divide into num_beam_groups={groups}: "
-                f"ask for num_beams={max(beams // groups, 1) * groups} or "
-                f"{(beams // groups + 1) * groups}, or for other groups"
+                f"ask for num_beams={_multiples(beams, groups)}, or for other groups"
             )
         if per_group is not None:
             return cls(
                 beams,
                 groups,
-                _strength(strength, config),
+                _strength(strength, config, groups),
                 _per_group(per_group, groups, sequences),
                 per_group,
             )
@@ -143,7 +146,13 @@ class _Request:
             raise ArgumentError(
                 f"num_return_sequences={sequences} is more than num_beams={beams}: ask for no more than beams"
             )
-        return cls(beams, groups, _strength(strength, config), sequences, None)
+        return cls(beams, groups, _strength(strength, config, groups), sequences, None)
+
+
+def _multiples(beams: int, groups: int) -> str:
+    """The numbers of beams next to this one that so many groups can share."""
+    below = beams // groups * groups
+    return f"{below} or {below + groups}" if below else f"{groups}"
 
 
 def _given(value: Any, config: Any, name: str, default: Any) -> Any:
@@ -152,8 +161,9 @@ def _given(value: Any, config: Any, name: str, default: Any) -> Any:
     return default if value is None else value
 
 
-def _strength(strength: Any, config: Any) -> Any:
-    return _given(strength, config, "diversity_penalty", 0.0)
+def _strength(strength: Any, config: Any, groups: int) -> tuple[float, ...]:
+    given = _given(strength, config, "diversity_penalty", 0.0)
+    return checks.strengths(given, groups, name="diversity_penalty")
 
 
 def _per_group(per_group: Any, groups: int, sequences: int | None) -> int:
@@ -166,15 +176,9 @@ def _per_group(per_group: Any, groups: int, sequences: int | None) -> int:
     return count
 
 
-def _one_row_an_input(prompt: Prompt) -> Prompt:
+def _rows_an_input(config: Any) -> int:
     """If the model's own config asks for beams, `generate` has repeated each input for every one of them."""
-    config = prompt.config
-    repeated = max(
-        getattr(config, "num_beams", None) or 1, getattr(config, "num_return_sequences", None) or 1
-    )
-    if repeated == 1:
-        return prompt
-    return prompt.every(repeated)
+    return max(getattr(config, "num_beams", None) or 1, getattr(config, "num_return_sequences", None) or 1)
 
 
 def _strategy(model: Any, asked: _Request, config: Any, diversity: str | Diversity) -> Strategy:
@@ -206,10 +210,11 @@ def _term(model: Any, diversity: str | Diversity) -> Diversity:
     return _TERMS[diversity](model)
 
 
-def _scorer(config: Any, length_penalty: Any, early_stopping: Any) -> GenerationScorer:
+def _scorer(config: Any, length_penalty: Any, early_stopping: Any, groups: int) -> GenerationScorer:
     return GenerationScorer(
         length_penalty=_given(length_penalty, config, "length_penalty", 1.0),
         early_stopping=_given(early_stopping, config, "early_stopping", False),
+        groups_of_old=groups > 1,
     )
 
 
@@ -218,14 +223,21 @@ def _ends(config: Any) -> list[int]:
     return end_tokens(config.eos_token_id if tensor is None else tensor)
 
 
-def _returned(found: Hypotheses, place: int, asked: _Request, recorder: Recorder) -> list[Returned]:
+def _returned(
+    found: Hypotheses, place: int, asked: _Request, unique: bool, recorder: Recorder
+) -> list[Returned]:
     """The hypotheses of one input that are to be returned, in their order."""
     groups = [[recorder.trace(h, place) for h in group] for group in found.groups]
     count = sum(len(group) for group in groups)
     if count < asked.sequences:
         raise ModelError(
-            f"input {place} has {count} hypotheses where {asked.sequences} were asked for: logits processors "
-            "or constraints rule out the rest, so relax them or ask for fewer"
+            f"input {place} has {count} hypotheses where {asked.sequences} were asked for: "
+            + (
+                "no more that differ were found, so "
+                if unique
+                else "logits processors or constraints rule out "
+            )
+            + ("ask for fewer, or leave unique out" if unique else "the rest, so relax them or ask for fewer")
         )
     if asked.per_group is not None:
         return [each for group in groups for each in group]

@@ -13,7 +13,7 @@ from transformers.generation.utils import GenerationMixin
 
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
-from beamsplit.huggingface.cache import check_cache, same, select_rows
+from beamsplit.huggingface.cache import check_cache, has_rows, same, select_rows
 from beamsplit.huggingface.processors import Processors
 from beamsplit.model import Logits
 
@@ -35,16 +35,26 @@ class Prompt:
     processors: Processors
     config: Any
 
-    def every(self, nth: int) -> Prompt:
-        """Without the rows in between, for inputs that were repeated."""
-        batch = self.input_ids.shape[0]
-        rows = torch.arange(0, batch, nth, device=self.input_ids.device)
-        kwargs = select_rows(self.kwargs, rows, batch, same_inputs=False)
-        return replace(self, input_ids=self.input_ids[rows], kwargs=kwargs)
+    repeated: int = 1  # rows of each input, one behind the other
+    model: Any = None  # the one to call, if it is not the one that was given
+
+    def early(self) -> Prompt:
+        """With one row an input, if that can be had before the model is called."""
+        rows = self.rows
+        if self.repeated == 1 or not has_rows(self.kwargs, len(self.input_ids)):
+            return self
+        kwargs = select_rows(self.kwargs, rows, len(self.input_ids), same_inputs=False)
+        return replace(self, input_ids=self.input_ids[rows], kwargs=kwargs, repeated=1)
+
+    @property
+    def rows(self) -> Tensor:
+        """The first row of each input."""
+        return torch.arange(0, len(self.input_ids), self.repeated, device=self.input_ids.device)
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
+    model: Any
     kwargs: dict[str, Any]  # for the model's next call
     sequences: Tensor  # [rows time] prompt and output
     owner: Tensor  # [rows] the input that the row belongs to
@@ -74,39 +84,47 @@ class TransformersModel:
 
     @torch.no_grad()
     def start(self, inputs: Any) -> tuple[Logits, _State]:
-        prompt = self._prepare(inputs)
-        kwargs = dict(prompt.kwargs)
-        outputs = _prefill(self._model, prompt.input_ids, prompt.config, kwargs)
-        owner = torch.arange(prompt.input_ids.shape[0], device=prompt.input_ids.device)
-        state = _State(kwargs, prompt.input_ids, owner, prompt.processors)
-        logits, state = self._answer(outputs, state)
-        check_cache(state.kwargs)
-        return logits, state
+        prompt = self._prepare(inputs).early()
+        model, kwargs = prompt.model or self._model, dict(prompt.kwargs)
+        outputs = _prefill(model, prompt.input_ids, prompt.config, kwargs)
+        kwargs = self._next_kwargs(model, outputs, kwargs)
+        check_cache(model, kwargs)
+        owner = torch.arange(len(prompt.input_ids), device=prompt.input_ids.device)
+        state = _State(model, kwargs, prompt.input_ids, owner, prompt.processors)
+        logits = outputs.logits[:, -1]
+        if prompt.repeated > 1:
+            state, logits = self.select(state, prompt.rows), logits[prompt.rows]
+            state = replace(state, owner=owner[: len(prompt.rows)])
+        return self._processed(logits, state), state
 
     @torch.no_grad()
     def step(self, tokens: Tensor, state: _State) -> tuple[Logits, _State]:
         sequences = torch.cat([state.sequences, tokens.unsqueeze(1)], dim=1)
         length = {"next_sequence_length": 1} if _TELLS_LENGTH else {}
-        inputs = self._model.prepare_inputs_for_generation(sequences, **length, **state.kwargs)
-        outputs = self._model(**inputs, return_dict=True)
-        return self._answer(outputs, replace(state, sequences=sequences))
+        inputs = state.model.prepare_inputs_for_generation(sequences, **length, **state.kwargs)
+        outputs = state.model(**inputs, return_dict=True)
+        kwargs = self._next_kwargs(state.model, outputs, dict(state.kwargs))
+        state = replace(state, kwargs=kwargs, sequences=sequences)
+        return self._processed(outputs.logits[:, -1], state), state
 
     def select(self, state: _State, rows: Tensor) -> _State:
         owner = state.owner[rows]
         kwargs = select_rows(state.kwargs, rows, len(state.owner), same(owner, state.owner))
-        return _State(kwargs, state.sequences[rows], owner, state.processors)
+        return replace(state, kwargs=kwargs, sequences=state.sequences[rows], owner=owner)
 
-    def _answer(self, outputs: Any, state: _State) -> tuple[Logits, _State]:
-        is_encoder_decoder = self._model.config.is_encoder_decoder
-        kwargs = self._model._update_model_kwargs_for_generation(
-            outputs, dict(state.kwargs), is_encoder_decoder=is_encoder_decoder
+    def _next_kwargs(self, model: Any, outputs: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+        updated: dict[str, Any] = model._update_model_kwargs_for_generation(
+            outputs, kwargs, is_encoder_decoder=model.config.is_encoder_decoder
         )
-        logits = plain = outputs.logits[:, -1]
+        return updated
+
+    def _processed(self, plain: Tensor, state: _State) -> Logits:
+        logits: Logits = plain
         if state.processors:
             logits = state.processors.guide(plain.float(), state.sequences, state.owner)
         if self._observer is not None:
             self._observer(plain, logits)
-        return logits, replace(state, kwargs=kwargs)
+        return logits
 
 
 def _prefill(model: Any, input_ids: Tensor, config: Any, kwargs: dict[str, Any]) -> Any:
@@ -131,35 +149,43 @@ def from_transformers(model: Any, processor: Any = None, **generation: Any) -> T
             f"model must be one of transformers that can generate, not {checks.shown(type(model).__name__)}: "
             "load it with AutoModelForCausalLM, AutoModelForSeq2SeqLM, ..."
         )
-    generation = {"max_new_tokens": _UNBOUNDED, **generation}
+    positions = getattr(model.config, "max_target_positions", None)  # Whisper refuses to go beyond these
+    generation = {"max_new_tokens": max(positions // 2, 1) if positions else _UNBOUNDED, **generation}
+    one_row = {"num_beams": 1, "num_return_sequences": 1, "do_sample": False}
 
     def prepare(inputs: Any) -> Prompt:
         encoded = _encode(model, processor, inputs)
-        made: Prompt = model.generate(
-            **encoded,
-            **generation,
-            num_beams=1,
-            num_return_sequences=1,
-            do_sample=False,
-            custom_generate=_capture,
+        try:
+            model.generate(**encoded, **generation, **one_row, custom_generate=_hand_over)
+        except _HandOver as handed:
+            return handed.prompt
+        raise ArgumentError(
+            f"{type(model).__name__}.generate calls no decoding loop, so it cannot be decoded"
         )
-        return made
 
     decode = getattr(processor, "decode", None)
     return TransformersModel(
         model,
         prepare,
-        end=end_tokens(model.generation_config.eos_token_id),
+        end=end_tokens(generation.get("eos_token_id", model.generation_config.eos_token_id)),
         to_text=decode and (lambda tokens: decode(list(tokens), skip_special_tokens=True)),
     )
 
 
-def _capture(
-    _: Any, input_ids: Tensor, *, logits_processor: Any, generation_config: Any, **kwargs: Any
-) -> Prompt:
-    """In place of a decoding loop: hand over what it would have begun with."""
+class _HandOver(Exception):  # noqa: N818  # not an error
+    """Carries what `generate` has prepared past whatever it would do after a decoding loop."""
+
+    def __init__(self, prompt: Prompt) -> None:
+        super().__init__("not an error")
+        self.prompt = prompt
+
+
+def _hand_over(
+    model: Any, input_ids: Tensor, *, logits_processor: Any, generation_config: Any, **kwargs: Any
+) -> None:
+    """In place of a decoding loop. The model may be a part of the one whose `generate` was called."""
     kwargs.pop("stopping_criteria", None)
-    return Prompt(input_ids, kwargs, Processors(logits_processor), generation_config)
+    raise _HandOver(Prompt(input_ids, kwargs, Processors(logits_processor), generation_config, model=model))
 
 
 def end_tokens(ids: Any) -> list[int]:
@@ -181,22 +207,41 @@ def _encode(model: Any, processor: Any, inputs: Any) -> dict[str, Any]:
             f"{checks.shown(inputs)} must be turned into tensors first: give from_transformers the model's "
             "tokenizer or processor, or inputs that these have returned"
         )
-    tokenizer = getattr(processor, "tokenizer", processor)
-    arguments = _arguments(model, processor, inputs)
-    if "text" in arguments and getattr(tokenizer, "pad_token_id", 0) is None:
-        encoded = _pad([tokenizer(text)["input_ids"] for text in arguments["text"]])
-    else:
-        encoded = processor(**arguments, return_tensors="pt")
+    encoded = _call(processor, _arguments(model, processor, inputs))
     return {name: _moved(value, model) for name, value in encoded.items()}
 
 
-def _pad(rows: list[list[int]]) -> dict[str, Tensor]:
-    """On the left, for tokenizers that have no token to do it with: what is masked may be any token."""
+def _call(processor: Any, arguments: dict[str, Any]) -> Mapping[str, Any]:
+    """What the processor makes of it; without a padding token, texts are padded here."""
+    tokenizer = getattr(processor, "tokenizer", processor)
+    texts = arguments.get("text")
+    if texts is None or getattr(tokenizer, "pad_token_id", 0) is not None:
+        encoded: Mapping[str, Any] = processor(**arguments, return_tensors="pt")
+        return encoded
+    if len(texts) == 1:
+        return _call_plainly(processor, arguments)
+    if set(arguments) - {"text", "padding", "padding_side"}:
+        raise ArgumentError(
+            f"{len(texts)} texts need padding, and the tokenizer has no token for it: set tokenizer.pad_token"
+        )
+    return _pad([tokenizer(text)["input_ids"] for text in texts], arguments.get("padding_side") == "left")
+
+
+def _call_plainly(processor: Any, arguments: dict[str, Any]) -> Mapping[str, Any]:
+    plain = {name: value for name, value in arguments.items() if name not in ("padding", "padding_side")}
+    encoded: Mapping[str, Any] = processor(**plain, return_tensors="pt")
+    return encoded
+
+
+def _pad(rows: list[list[int]], left: bool) -> dict[str, Tensor]:
+    """What is masked may be any token."""
     longest = max(len(row) for row in rows)
-    return {
-        "input_ids": torch.tensor([[0] * (longest - len(row)) + row for row in rows]),
-        "attention_mask": torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows]),
-    }
+    ids, mask = [], []
+    for row in rows:
+        fill, ones = [0] * (longest - len(row)), [1] * len(row)
+        ids.append(fill + row if left else row + fill)
+        mask.append(fill + ones if left else ones + fill)
+    return {"input_ids": torch.tensor(ids), "attention_mask": torch.tensor(mask)}
 
 
 def _moved(value: Any, model: Any) -> Any:
@@ -207,17 +252,23 @@ def _moved(value: Any, model: Any) -> Any:
 
 
 def _arguments(model: Any, processor: Any, inputs: Any) -> dict[str, Any]:
+    """What to call the processor with."""
     if isinstance(inputs, Mapping):
-        return {"padding": True, **inputs}
+        given = dict(inputs)
+        if "text" not in given:
+            return given
+        texts = [given["text"]] if isinstance(given["text"], str) else list(given["text"])
+        return {**_padding(model), **given, "text": texts}
     inputs = [inputs] if isinstance(inputs, str) or not isinstance(inputs, Sequence) else list(inputs)
-    first = inputs[0]
-    if isinstance(first, str):
-        # Output goes on where a prompt ends, so padding must come before it.
-        side = {} if model.config.is_encoder_decoder else {"padding_side": "left"}
-        return {"text": inputs, "padding": True, **side}
-    if hasattr(first, "convert"):  # a PIL image
-        return {"images": inputs}
-    rate = getattr(getattr(processor, "feature_extractor", processor), "sampling_rate", None)
-    if rate is not None:
-        return {"audio": inputs, "sampling_rate": rate}
+    if isinstance(inputs[0], str):
+        return {**_padding(model), "text": inputs}
+    listens = getattr(processor, "feature_extractor", processor)
+    if hasattr(listens, "sampling_rate") and not hasattr(inputs[0], "convert"):  # which pictures have
+        name = "audio" if listens is not processor else "raw_speech"
+        return {name: inputs, "sampling_rate": listens.sampling_rate}
     return {"images": inputs}
+
+
+def _padding(model: Any) -> dict[str, Any]:
+    """Output goes on where a prompt ends, so padding must come before it."""
+    return {"padding": True} if model.config.is_encoder_decoder else {"padding": True, "padding_side": "left"}

@@ -17,7 +17,7 @@ from transformers.generation.utils import GenerateBeamDecoderOnlyOutput, Generat
 
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
-from beamsplit.huggingface.model import Observer, Prompt
+from beamsplit.huggingface.model import Observer
 from beamsplit.hypotheses import Hypothesis
 from beamsplit.model import Guided, Logits, wide
 from beamsplit.scoring import Scorer
@@ -84,6 +84,7 @@ class Recorder:
         self._beams = beams
         self._per_group = beams // groups
         self._scorer = scorer
+        self.padding = _padding(config)
         self.as_dict = bool(config.return_dict_in_generate)
         self._scores = self.as_dict and bool(config.output_scores)
         self._logits = self.as_dict and bool(config.output_logits)
@@ -173,11 +174,11 @@ def _log_prob(plain: Tensor, logits: Logits) -> Tensor:
 
 
 def make_output(
-    model: Any, prompt: Prompt, returned: Sequence[Sequence[Returned]], recorder: Recorder
+    model: Any, prompts: Tensor, returned: Sequence[Sequence[Returned]], recorder: Recorder
 ) -> Any:
     """Sequences, or all of it."""
     flat = [each for found in returned for each in found]
-    sequences = _sequences(prompt, returned)
+    sequences = _sequences(prompts, returned, recorder.padding)
     if not recorder.as_dict:
         return sequences
     device, batch = sequences.device, len(returned)
@@ -195,14 +196,11 @@ def make_output(
     )
 
 
-def _sequences(prompt: Prompt, returned: Sequence[Sequence[Returned]]) -> Tensor:
+def _sequences(ids: Tensor, returned: Sequence[Sequence[Returned]], padding: int) -> Tensor:
     """[sequences time] prompts and outputs, filled up with the padding token."""
-    ids = prompt.input_ids
     counts = torch.tensor([len(found) for found in returned], device=ids.device)
     tokens = [each.hypothesis.tokens for found in returned for each in found]
-    return torch.cat(
-        [ids.repeat_interleave(counts, 0), _table(tokens, _padding(prompt.config), ids.device)], 1
-    )
+    return torch.cat([ids.repeat_interleave(counts, 0), _table(tokens, padding, ids.device)], 1)
 
 
 def _padding(config: Any) -> int:

@@ -33,8 +33,10 @@ _Process = Callable[[Tensor, Tensor, Tensor], Tensor]  # (sequences, scores, own
 class Processors:
     """Logits processors, applied to log-probabilities as beam search in transformers does."""
 
-    def __init__(self, processors: Iterable[Any] = ()) -> None:
-        self._all = [_by_owner(p) for p in processors if type(p).__name__ not in _WARPERS]
+    def __init__(self, processors: Iterable[Any] = (), *, sampling: bool = False) -> None:
+        # When sampling, `generate` adds these for the settings that the strategy already knows of.
+        skipped = _WARPERS if sampling else ()
+        self._all = [_by_owner(p) for p in processors if type(p).__name__ not in skipped]
 
     def __bool__(self) -> bool:
         return bool(self._all)

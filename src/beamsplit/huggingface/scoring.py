@@ -24,8 +24,10 @@ class GenerationScorer:
 
     length_penalty: float = 1.0
     early_stopping: bool | Literal["never"] = False
-
-    counts_ends = True  # transformers looks at the best candidate of a step, whether it ended or not
+    groups_of_old: bool = False
+    """Stop as the group beam search of transformers 4.55 did, and not as its beam search does: judge by the
+    best candidate of a step even if it has just ended, and at the last step take nothing unfinished into a
+    group that is done."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.early_stopping, bool) and self.early_stopping != "never":

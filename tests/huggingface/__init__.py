@@ -1,0 +1,1 @@
+"""The door to Hugging Face transformers, on small random models of every kind."""
