@@ -36,6 +36,6 @@ def test_a_network_of_ones_own_spells_number_words_in_several_ways() -> None:
     assert len(set(first_letters)) >= 4  # the first group picks freely, the others avoid its letter
 
 
-@pytest.mark.parametrize("script", ["setup", "test", "check", "example"])
+@pytest.mark.parametrize("script", ["setup", "setup-real-models", "test", "test-oldest", "check", "example"])
 def test_the_scripts_are_executable(script: str) -> None:
     assert (ROOT / "scripts" / script).stat().st_mode & 0o100

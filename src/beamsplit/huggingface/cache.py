@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 import transformers
-from packaging import version
 from torch import Tensor
 from transformers.cache_utils import Cache, EncoderDecoderCache
 
@@ -40,7 +39,8 @@ def _hidden_state(model: Any) -> str | None:
     if type(model).__name__.startswith("RecurrentGemma"):
         return "recurrent states"
     inner = getattr(model, "model", model)
-    if version.parse(transformers.__version__).major < 5 and getattr(inner, "rope_deltas", None) is not None:
+    old = transformers.__version__.startswith("4.")
+    if old and getattr(inner, "rope_deltas", None) is not None:
         return "offsets of positions"  # Qwen2-VL and its like: one an input, where beams need one each
     return None
 
