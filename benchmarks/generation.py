@@ -97,6 +97,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--prompt", type=int, default=32, help="tokens of each prompt")
+    parser.add_argument("--repeat", type=int, default=1, help="calls a turn, for models that are soon done")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     options = parser.parse_args()
     workers = [
@@ -108,7 +109,7 @@ def main() -> None:
     for model, sizes in _SIZES[options.device].items():
         for batch, beams, groups in sizes if not options.models or model in options.models else []:
             task = {"model": model, "batch": batch, "beams": beams, "groups": groups}
-            task |= {"tokens": options.tokens, "prompt": options.prompt}
+            task |= {"tokens": options.tokens, "prompt": options.prompt, "repeat": options.repeat}
             results.append(measure(workers, task, options.turns))
             print(show(results[-1]), flush=True)
             if options.json:
