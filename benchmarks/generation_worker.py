@@ -113,10 +113,11 @@ def run(model: Any, contestant: str, task: dict[str, Any], device: str) -> float
     mask = torch.ones_like(prompts)
     _wait(device)
     begin = time.perf_counter()
-    for _ in range(task["repeat"]):
+    repeat = int(task["repeat"])
+    for _ in range(repeat):
         model.generate(input_ids=prompts, attention_mask=mask, **settings)
     _wait(device)
-    return (time.perf_counter() - begin) / task["repeat"]
+    return (time.perf_counter() - begin) / repeat
 
 
 def _wait(device: str) -> None:

@@ -12,14 +12,15 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import sys
+import textwrap
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import beamsplit
-from beamsplit import BeamSearch, DiverseBeamSearch, Hypotheses
+from beamsplit import BeamSearch, DiverseBeamSearch, Hypotheses, Hypothesis
 
-WIDTH = 72
+WIDTH = 50
 
 
 def load(name: str | None) -> tuple[Any, Any]:
@@ -41,12 +42,15 @@ def smollm() -> tuple[str, dict[str, str]]:
 
 
 def side_by_side(left: Hypotheses, right: Hypotheses) -> str:
-    rows = zip_longest((line(h) for h in left), (line(h) for h in right), fillvalue="")
-    return "\n".join(f"{a:{WIDTH}}  {b}" for a, b in rows)
+    pairs = [zip_longest(lines(a), lines(b), fillvalue="") for a, b in zip(left, right, strict=True)]
+    return "\n".join(f"{a:{WIDTH}}   {b}".rstrip() for pair in pairs for a, b in pair)
 
 
-def line(hypothesis: beamsplit.Hypothesis) -> str:
-    return f"{hypothesis.log_prob:7.2f} {' '.join((hypothesis.text or '').split())}"[:WIDTH]
+def lines(hypothesis: Hypothesis) -> list[str]:
+    first = f"{hypothesis.log_prob:7.2f} "
+    return textwrap.wrap(
+        hypothesis.text or "", WIDTH, initial_indent=first, subsequent_indent=" " * len(first)
+    )
 
 
 def main() -> None:
@@ -71,7 +75,9 @@ def main() -> None:
         for strategy in strategies
     )
     for prompt, beams, diverse in zip(options.prompt, left, right, strict=True):
-        print(f"{prompt} ...\n{'beam search':{WIDTH}}  diverse beam search\n{side_by_side(beams, diverse)}\n")
+        print(
+            f"{prompt} ...\n{'beam search':{WIDTH}}   diverse beam search\n{side_by_side(beams, diverse)}\n"
+        )
 
 
 if __name__ == "__main__":
