@@ -48,9 +48,8 @@ def side_by_side(left: Hypotheses, right: Hypotheses) -> str:
 
 def lines(hypothesis: Hypothesis) -> list[str]:
     first = f"{hypothesis.log_prob:7.2f} "
-    return textwrap.wrap(
-        hypothesis.text or "", WIDTH, initial_indent=first, subsequent_indent=" " * len(first)
-    )
+    text = " ".join((hypothesis.text or "").split())
+    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=" " * len(first))
 
 
 def main() -> None:
