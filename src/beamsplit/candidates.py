@@ -125,7 +125,8 @@ def check_finite(scores: Scores, logits: Logits) -> None:
         problem = "-inf for every token, so that none can follow"
     else:
         problem = "guidance that is NaN or infinite"
-    raise ModelError(f"the model's logits have {problem} (row {row} of {plain.shape[0]}): mend the model")
+    cure = "mend what guides it (a logits processor?)" if "guidance" in problem else "mend the model"
+    raise ModelError(f"the model's logits have {problem} (row {row} of {plain.shape[0]}): {cure}")
 
 
 def top_tokens(key: Tensor, width: int) -> Tensor:

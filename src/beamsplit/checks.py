@@ -9,7 +9,17 @@ from typing import Any
 
 from beamsplit.errors import ArgumentError
 
-__all__ = ["at_least", "fraction", "non_negative", "once", "positive", "shown", "strengths", "whole_number"]
+__all__ = [
+    "at_least",
+    "fraction",
+    "non_negative",
+    "number",
+    "once",
+    "positive",
+    "shown",
+    "strengths",
+    "whole_number",
+]
 
 
 def shown(value: object) -> str:
@@ -65,6 +75,13 @@ def non_negative(name: str, value: object) -> float:
     """A finite number of zero or more."""
     if not _is_number(value) or not 0 <= value < math.inf:  # type: ignore[operator]
         raise ArgumentError(f"{name} must be a finite number of 0 or more, not {shown(value)}")
+    return float(value)  # type: ignore[arg-type]
+
+
+def number(name: str, value: object) -> float:
+    """A finite number of any sign."""
+    if not _is_number(value) or not -math.inf < value < math.inf:  # type: ignore[operator]
+        raise ArgumentError(f"{name} must be a finite number, not {shown(value)}")
     return float(value)  # type: ignore[arg-type]
 
 

@@ -185,9 +185,8 @@ def test_a_model_that_keeps_its_state_to_itself_is_refused() -> None:
 
 
 def test_samples_that_repeat_are_not_blamed_on_processors() -> None:
-    with pytest.raises((ArgumentError, ModelError)) as caught:
+    with pytest.warns(UserWarning, match="hypotheses that differ where 4 were asked for"):
         ours(case("gpt2"), **GROUPS, do_sample=True, top_k=1, unique=True)
-    assert "logits processors" not in str(caught.value)
 
 
 def test_more_groups_than_beams_names_two_ways_out_or_one() -> None:

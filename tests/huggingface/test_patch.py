@@ -6,13 +6,14 @@ import copy
 from typing import Any
 
 import pytest
-from transformers import GenerationConfig, TextStreamer, pipeline
+import torch
+from transformers import GenerationConfig, LogitsProcessorList, TextStreamer, pipeline
 from transformers.generation.stopping_criteria import StopStringCriteria
 from transformers.generation.utils import GenerationMixin
 from transformers.pipelines import PIPELINE_REGISTRY
 
 from beamsplit import ArgumentError
-from beamsplit.huggingface import install, uninstall
+from beamsplit.huggingface import diverse_beam_search, install, uninstall
 from huggingface.calls import GROUPS, assert_same, ours, outputs, own
 from huggingface.models import WORDS, Case, case, tokenizer
 
@@ -115,7 +116,7 @@ def test_strings_may_end_beams() -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_a_streamer_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="a streamer cannot show several beams: give on_step="):
+    with pytest.raises(ArgumentError, match="streamer does not reach a search in groups: give on_step="):
         own(case("gpt2"), **GROUPS, streamer=TextStreamer(tokenizer()))
 
 
@@ -143,6 +144,51 @@ def test_generate_keeps_its_name_and_its_signature() -> None:
     assert GenerationMixin.generate.__name__ == "generate"
     assert GenerationMixin.generate.__doc__ == GENERATE.__doc__
     uninstall()
+
+
+def test_a_patch_that_came_later_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    install()
+    with monkeypatch.context() as patched:
+        patched.setattr(GenerationMixin, "generate", lambda *_: "theirs")
+        with pytest.raises(ArgumentError, match="generate has been replaced again since install"):
+            uninstall()
+        assert GenerationMixin.generate(None) == "theirs"
+    uninstall()
+    assert GenerationMixin.generate is GENERATE
+
+
+def test_one_beam_is_greedy_search_whatever_the_models_config_asks_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = case("gpt2").model.generation_config
+    expected = own(case("gpt2"), num_beams=1, num_return_sequences=1).sequences
+    monkeypatch.setattr(config, "num_beams", 4)
+    monkeypatch.setattr(config, "num_beam_groups", 2)
+    install()
+    try:
+        found = own(case("gpt2"), num_beams=1, num_return_sequences=1, num_beam_groups=None)
+    finally:
+        uninstall()
+    assert torch.equal(found.sequences, expected)
+
+
+def test_arguments_may_be_given_by_place() -> None:
+    install()
+    try:
+        ids, config = torch.tensor([[4, 5]]), GenerationConfig(max_new_tokens=3, num_beams=2, pad_token_id=3)
+        processors = LogitsProcessorList()
+        by_place = case("gpt2").model.generate(
+            ids, config, processors, num_beam_groups=2, diversity_penalty=1.0
+        )
+        with pytest.raises(ArgumentError, match="synced_gpus does not reach a search in groups"):
+            case("gpt2").model.generate(
+                ids, config, num_beam_groups=2, diversity_penalty=1.0, synced_gpus=True
+            )
+    finally:
+        uninstall()
+    given = {"generation_config": config, "num_beam_groups": 2, "diversity_penalty": 1.0}
+    expected = case("gpt2").model.generate(ids, **given, custom_generate=diverse_beam_search)
+    assert torch.equal(by_place, expected)
 
 
 # Pipelines

@@ -12,8 +12,8 @@ from transformers import GPT2Model, LogitsProcessor, XLNetConfig, XLNetLMHeadMod
 
 from beamsplit import ArgumentError, BeamSearch, BeamsplitError, ModelError, TermError, decode
 from beamsplit.huggingface import diverse_beam_search, from_transformers
-from huggingface.calls import GROUPS, ours
-from huggingface.models import EOS, build, case
+from huggingface.calls import GROUPS, assert_same, ours, outputs
+from huggingface.models import EOS, PAD, build, case, tokenizer
 
 
 class Mask(LogitsProcessor):  # type: ignore[misc]
@@ -26,6 +26,11 @@ class Mask(LogitsProcessor):  # type: ignore[misc]
         masked = torch.full_like(scores, -torch.inf)
         masked[:, self._kept] = scores[:, self._kept]
         return masked
+
+
+class Nonsense(LogitsProcessor):  # type: ignore[misc]
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        return scores * torch.nan
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -44,15 +49,15 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "num_return_sequences=5 is more than num_beams=4: ask for no more than beams",
     ),
     "two numbers of sequences": (
-        {"num_beam_groups": 2, "return_per_group": 1, "num_return_sequences": 3},
+        {**GROUPS, "return_per_group": 1, "num_return_sequences": 3},
         "return_per_group=1 makes 2 sequences an input, and num_return_sequences=3 asks for another number",
     ),
     "more of a group than beams": (
-        {"num_beam_groups": 2, "return_per_group": 3, "num_return_sequences": None},
+        {**GROUPS, "return_per_group": 3, "num_return_sequences": None},
         "return_per_group=3, but DiverseBeamSearch keeps 2 a group: ask for no more",
     ),
     "an unknown term": (
-        {"num_beam_groups": 2, "diversity": "bigram"},
+        {**GROUPS, "diversity": "bigram"},
         "diversity must be one of hamming, cumulative, ngram, embedding, or a term such as NGram(n=3), not",
     ),
     "a negative strength": (
@@ -79,11 +84,35 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a processor that allows nothing": (
         {"logits_processor": [Mask()]},
-        "input 0 has 0 hypotheses where 4 were asked for: logits processors or constraints rule out the rest",
+        "input 0 has no hypotheses that logits processors and constraints allow: relax them",
     ),
-    "a processor that allows too little": (
-        {"logits_processor": [Mask(EOS)]},
-        "input 0 has 1 hypotheses where 4 were asked for: logits processors or constraints rule out the rest",
+    "groups without a penalty": (
+        {"num_beam_groups": 2},
+        "num_beam_groups=2 without a diversity_penalty makes groups that are all alike: give one",
+    ),
+    "a penalty for length that is no number": (
+        {"length_penalty": "1"},
+        "length_penalty must be a finite number, not '1'",
+    ),
+    "something that is not called at each step": (
+        {"on_step": "print"},
+        "on_step must be a function of a step, not 'print'",
+    ),
+    "a number of sequences that is no number": (
+        {**GROUPS, "return_per_group": 2, "num_return_sequences": "4"},
+        "num_return_sequences must be a whole number of at least 1, not '4'",
+    ),
+    "another kind of search": (
+        {"penalty_alpha": 0.6},
+        "penalty_alpha is for another kind of search, and means nothing to this one: leave it out",
+    ),
+    "another way to sample": (
+        {**GROUPS, "do_sample": True, "typical_p": 0.5},
+        "typical_p is not among the ways to sample here: use top_k, top_p or min_p",
+    ),
+    "a processor that returns nonsense": (
+        {"logits_processor": [Nonsense()]},
+        "guidance that is NaN or infinite (row 0 of 3): mend what guides it (a logits processor?)",
     ),
 }
 
@@ -110,6 +139,49 @@ def test_a_cache_without_rows_is_refused() -> None:
         XLNetLMHeadModel(config).eval().generate(
             torch.tensor([[5, 6]]), custom_generate=diverse_beam_search, num_beams=2, max_new_tokens=3
         )
+
+
+def test_an_input_that_has_too_few_gets_empty_sequences_and_a_warning() -> None:
+    with pytest.warns(UserWarning, match="has 2 hypotheses that logits processors") as warned:
+        found = ours(case("gpt2"), **GROUPS, logits_processor=[Mask(EOS)])
+    assert len(warned) == 3  # an input each
+    assert found.sequences_scores.isinf().tolist() == [False, False, True, True] * 3
+    assert found.groups.tolist() == [0, 1, -1, -1] * 3
+    assert outputs(case("gpt2"), found.sequences[:2]) == [(EOS,), (EOS,)]
+    assert bool((found.sequences[2, -1] == PAD).all())
+
+
+def test_a_search_draws_no_random_numbers() -> None:
+    before = torch.get_rng_state()
+    ours(case("gpt2"), **GROUPS)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_ends_that_are_no_tokens_are_no_ends() -> None:
+    assert_same(ours(case("gpt2"), eos_token_id=[EOS, -1]), ours(case("gpt2"), eos_token_id=EOS))
+
+
+def test_scores_are_exact_however_strong_the_penalty() -> None:
+    found = ours(case("gpt2"), num_beam_groups=4, diversity_penalty=1e6, length_penalty=0.0)
+    assert found.sequences_scores.tolist() == pytest.approx(found.log_probs.tolist())
+
+
+@pytest.mark.parametrize("name", ["num_beams", "max_new_tokens", "do_sample", "cache_implementation"])
+def test_settings_of_the_search_are_refused_where_they_mean_nothing(name: str) -> None:
+    with pytest.raises(ArgumentError, match=f"{name} is not for from_transformers: the search and its"):
+        from_transformers(build("gpt2"), **{name: 2})
+
+
+def test_what_is_no_processor_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="processor must be a tokenizer or processor, not 'gpt2'"):
+        from_transformers(build("gpt2"), "gpt2")
+    with pytest.raises(ArgumentError, match="a tokenizer takes texts, not 5: give a text or a list of"):
+        decode(from_transformers(build("gpt2"), tokenizer()), [5], BeamSearch(beams=2), max_length=4)
+
+
+def test_a_class_is_no_model() -> None:
+    with pytest.raises(ArgumentError, match="can generate, not the class GPT2Model: load it with"):
+        from_transformers(GPT2Model)
 
 
 @pytest.mark.parametrize("model", [GPT2Model, "gpt2", None])

@@ -12,7 +12,7 @@ from transformers.cache_utils import Cache, EncoderDecoderCache
 
 from beamsplit.errors import ModelError
 
-__all__ = ["check_cache", "has_rows", "same", "select_rows"]
+__all__ = ["check_cache", "has_rows", "same_rows", "select_rows"]
 
 _CACHE_NAMES = ("past_key_values", "cache_params")
 
@@ -133,5 +133,5 @@ def has_rows(kwargs: dict[str, Any], count: int) -> bool:
     )
 
 
-def same(first: Tensor, second: Tensor) -> bool:
+def same_rows(first: Tensor, second: Tensor) -> bool:
     return first.shape == second.shape and torch.equal(first, second)

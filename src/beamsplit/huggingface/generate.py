@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,11 +15,11 @@ import beamsplit
 from beamsplit import checks
 from beamsplit.diversity import Cumulative, Diversity, Embedding, Hamming, NGram
 from beamsplit.errors import ArgumentError, ModelError
-from beamsplit.huggingface.model import Prompt, TransformersModel, end_tokens
+from beamsplit.huggingface.model import Prompt, TransformersModel, real_ends
 from beamsplit.huggingface.output import Recorder, Returned, make_output
 from beamsplit.huggingface.processors import Processors, stop_by
 from beamsplit.huggingface.scoring import GenerationScorer
-from beamsplit.hypotheses import Hypotheses
+from beamsplit.hypotheses import Hypotheses, Hypothesis
 from beamsplit.step import Step
 from beamsplit.strategies import DiverseBeamSearch, DiverseSampling, Strategy
 
@@ -40,7 +41,7 @@ def diverse_beam_search(
     *,
     logits_processor: Iterable[Any] = (),
     stopping_criteria: Iterable[Any] = (),
-    generation_config: Any = None,
+    generation_config: Any,
     num_beams: int | None = None,
     num_beam_groups: int | None = None,
     diversity_penalty: float | Sequence[float] | None = None,
@@ -61,7 +62,8 @@ def diverse_beam_search(
         num_beam_groups: how many groups; must divide num_beams.
         diversity_penalty: weighs the penalty for saying what earlier groups say; one number, or one a group.
         length_penalty, early_stopping: as ever; see `GenerationScorer`.
-        num_return_sequences: at most num_beams; every group's best come first, then the second best, ...
+        num_return_sequences: at most num_beams. Every group's best are chosen first, then the second best,
+            and so on; what is chosen is then put in the order of its score.
         return_per_group: so many of each group, in the order of the groups, instead.
         diversity: a term, or its name: hamming, cumulative, ngram, or embedding (with the model's own
             input embeddings).
@@ -72,6 +74,7 @@ def diverse_beam_search(
     All other settings are those of `generate`. Returns what it returns: sequences, or, with
     return_dict_in_generate=True, its output for beams with `log_probs` and `groups` besides.
     """
+    _refuse(generation_config, on_step)
     asked = _Request.of(
         generation_config,
         num_beams,
@@ -93,12 +96,12 @@ def diverse_beam_search(
         prompt,
         strategy,
         max_length=generation_config.max_length - prompts.shape[1],
-        end=_ends(generation_config),
+        end=_ends(model, generation_config),
         stop=stop_by(stopping_criteria, prompts),
         scorer=scorer,
         unique=unique,
         return_per_group=return_per_group,
-        seed=int(torch.randint(1 << 62, ())) if seed is None else seed,
+        seed=_seed(seed, sampling),
     )
     for step in search:
         recorder.keep(step)
@@ -137,7 +140,7 @@ class _Request:
                 beams,
                 groups,
                 _strength(strength, config, groups),
-                _per_group(per_group, groups, sequences),
+                _count_in_groups(per_group, groups, sequences),
                 per_group,
             )
         sequences = _given(sequences, config, "num_return_sequences", 1)
@@ -163,12 +166,17 @@ def _given(value: Any, config: Any, name: str, default: Any) -> Any:
 
 def _strength(strength: Any, config: Any, groups: int) -> tuple[float, ...]:
     given = _given(strength, config, "diversity_penalty", 0.0)
+    if groups > 1 and strength is None and not given:
+        raise ArgumentError(
+            f"num_beam_groups={groups} without a diversity_penalty makes groups that are all alike: "
+            "give one, such as 0.5 (or 0.0 if that is what you want)"
+        )
     return checks.strengths(given, groups, name="diversity_penalty")
 
 
-def _per_group(per_group: Any, groups: int, sequences: int | None) -> int:
+def _count_in_groups(per_group: Any, groups: int, sequences: Any) -> int:
     count = checks.at_least("return_per_group", per_group, 1) * groups
-    if sequences is not None and sequences != count:
+    if sequences is not None and checks.at_least("num_return_sequences", sequences, 1) != count:
         raise ArgumentError(
             f"return_per_group={per_group} makes {count} sequences an input, and num_return_sequences="
             f"{sequences} asks for another number: leave one of them out"
@@ -218,9 +226,34 @@ def _scorer(config: Any, length_penalty: Any, early_stopping: Any, groups: int) 
     )
 
 
-def _ends(config: Any) -> list[int]:
+def _ends(model: Any, config: Any) -> list[int]:
     tensor = getattr(config, "_eos_token_tensor", None)
-    return end_tokens(config.eos_token_id if tensor is None else tensor)
+    return real_ends(model, config.eos_token_id if tensor is None else tensor)
+
+
+def _seed(seed: int | Sequence[int] | None, sampling: bool) -> int | Sequence[int]:
+    """Drawn from torch's generator if need be, and only then: a search must not change what is drawn next."""
+    if seed is not None:
+        return seed
+    return int(torch.randint(1 << 62, ())) if sampling else 0
+
+
+_NOT_HERE = ("force_words_ids", "constraints", "prompt_lookup_num_tokens", "dola_layers", "penalty_alpha")
+_OTHER_SAMPLING = {"typical_p": 1.0, "epsilon_cutoff": 0.0, "eta_cutoff": 0.0, "top_h": None}
+
+
+def _refuse(config: Any, on_step: Any) -> None:
+    """Raise for what would be ignored otherwise."""
+    for name in _NOT_HERE:
+        if getattr(config, name, None):
+            raise ArgumentError(
+                f"{name} is for another kind of search, and means nothing to this one: leave it out"
+            )
+    for name, off in _OTHER_SAMPLING.items():
+        if getattr(config, "do_sample", False) and getattr(config, name, None) not in (None, off):
+            raise ArgumentError(f"{name} is not among the ways to sample here: use top_k, top_p or min_p")
+    if on_step is not None and not callable(on_step):
+        raise ArgumentError(f"on_step must be a function of a step, not {checks.shown(on_step)}")
 
 
 def _returned(
@@ -229,16 +262,17 @@ def _returned(
     """The hypotheses of one input that are to be returned, in their order."""
     groups = [[recorder.trace(h, place) for h in group] for group in found.groups]
     count = sum(len(group) for group in groups)
+    reason = "that differ" if unique else "that logits processors and constraints allow"
+    if not count:
+        raise ModelError(f"input {place} has no hypotheses {reason}: relax them")
     if count < asked.sequences:
-        raise ModelError(
-            f"input {place} has {count} hypotheses where {asked.sequences} were asked for: "
-            + (
-                "no more that differ were found, so "
-                if unique
-                else "logits processors or constraints rule out "
-            )
-            + ("ask for fewer, or leave unique out" if unique else "the rest, so relax them or ask for fewer")
+        warnings.warn(
+            f"input {place} has {count} hypotheses {reason} where {asked.sequences} were asked for: "
+            "the rest of its sequences are empty, with a score of -inf",
+            stacklevel=2,
         )
+        nothing = Returned(Hypothesis((), -torch.inf, -torch.inf, group=-1), -torch.inf, ())
+        return [*(each for group in groups for each in group), *[nothing] * (asked.sequences - count)]
     if asked.per_group is not None:
         return [each for group in groups for each in group]
     return _best_of_each_first(groups, asked.sequences)

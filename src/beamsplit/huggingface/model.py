@@ -13,7 +13,7 @@ from transformers.generation.utils import GenerationMixin
 
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
-from beamsplit.huggingface.cache import check_cache, has_rows, same, select_rows
+from beamsplit.huggingface.cache import check_cache, has_rows, same_rows, select_rows
 from beamsplit.huggingface.processors import Processors
 from beamsplit.model import Logits
 
@@ -89,12 +89,13 @@ class TransformersModel:
         outputs = _prefill(model, prompt.input_ids, prompt.config, kwargs)
         kwargs = self._next_kwargs(model, outputs, kwargs)
         check_cache(model, kwargs)
-        owner = torch.arange(len(prompt.input_ids), device=prompt.input_ids.device)
-        state = _State(model, kwargs, prompt.input_ids, owner, prompt.processors)
-        logits = outputs.logits[:, -1]
+        logits = outputs.logits[:, -1]  # which may be on another device than the prompts
+        owner = torch.arange(len(prompt.input_ids), device=logits.device)
+        state = _State(model, kwargs, prompt.input_ids.to(logits.device), owner, prompt.processors)
         if prompt.repeated > 1:
-            state, logits = self.select(state, prompt.rows), logits[prompt.rows]
-            state = replace(state, owner=owner[: len(prompt.rows)])
+            rows = prompt.rows.to(logits.device)
+            state, logits = self.select(state, rows), logits[rows]
+            state = replace(state, owner=owner[: len(rows)])
         return self._processed(logits, state), state
 
     @torch.no_grad()
@@ -109,7 +110,7 @@ class TransformersModel:
 
     def select(self, state: _State, rows: Tensor) -> _State:
         owner = state.owner[rows]
-        kwargs = select_rows(state.kwargs, rows, len(state.owner), same(owner, state.owner))
+        kwargs = select_rows(state.kwargs, rows, len(state.owner), same_rows(owner, state.owner))
         return replace(state, kwargs=kwargs, sequences=state.sequences[rows], owner=owner)
 
     def _next_kwargs(self, model: Any, outputs: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -141,14 +142,11 @@ def from_transformers(model: Any, processor: Any = None, **generation: Any) -> T
     Inputs may be texts (one or a list), pictures, sound (arrays at the processor's sampling rate), a
     dictionary of the processor's arguments (`{"text": [...], "images": [...]}`), or what the processor
     returned. `generation` are settings of `generate` that shape the next word, such as
-    repetition_penalty=1.2; those of the model's own generation config hold unless they are given here. How
-    to search, and for how long, is up to `decode`.
+    repetition_penalty=1.2; those of the model's own generation config hold unless they are given here, but
+    for forced_eos_token_id, which only `generate` knows when to apply. How to search, and for how long, is
+    up to `decode`.
     """
-    if not callable(getattr(model, "generate", None)):
-        raise ArgumentError(
-            f"model must be one of transformers that can generate, not {checks.shown(type(model).__name__)}: "
-            "load it with AutoModelForCausalLM, AutoModelForSeq2SeqLM, ..."
-        )
+    _check(model, processor, generation)
     positions = getattr(model.config, "max_target_positions", None)  # Whisper refuses to go beyond these
     generation = {"max_new_tokens": max(positions // 2, 1) if positions else _UNBOUNDED, **generation}
     one_row = {"num_beams": 1, "num_return_sequences": 1, "do_sample": False}
@@ -167,9 +165,51 @@ def from_transformers(model: Any, processor: Any = None, **generation: Any) -> T
     return TransformersModel(
         model,
         prepare,
-        end=end_tokens(generation.get("eos_token_id", model.generation_config.eos_token_id)),
+        end=_own_ends(model, generation),
         to_text=decode and (lambda tokens: decode(list(tokens), skip_special_tokens=True)),
     )
+
+
+_FOR_DECODE = (
+    "num_beams num_beam_groups diversity_penalty num_return_sequences do_sample temperature top_k top_p "
+    "min_p length_penalty early_stopping max_length max_new_tokens stopping_criteria stop_strings streamer "
+    "cache_implementation use_cache custom_generate"
+).split()
+
+
+def _check(model: Any, processor: Any, generation: dict[str, Any]) -> None:
+    is_class = isinstance(model, type)
+    if is_class or not callable(getattr(model, "generate", None)):
+        got = f"the class {model.__name__}" if is_class else repr(type(model).__name__)
+        raise ArgumentError(
+            f"model must be one of transformers that can generate, not {got}: "
+            "load it with AutoModelForCausalLM.from_pretrained, AutoModelForSeq2SeqLM.from_pretrained, ..."
+        )
+    if processor is not None and not callable(processor):
+        raise ArgumentError(
+            f"processor must be a tokenizer or processor, not {checks.shown(processor)}: "
+            "load it with AutoTokenizer.from_pretrained or AutoProcessor.from_pretrained"
+        )
+    for name in generation:
+        if name in _FOR_DECODE:
+            raise ArgumentError(
+                f"{name} is not for from_transformers: the search and its limits are given to decode, as a "
+                "strategy, max_length, stop and so on"
+            )
+
+
+def _own_ends(model: Any, generation: dict[str, Any]) -> list[int]:
+    """The end tokens that the settings name, or else their generation config, or else the model's."""
+    config = generation.get("generation_config")
+    named = [generation.get("eos_token_id"), getattr(config, "eos_token_id", None)]
+    ids = next((ids for ids in named if ids is not None), model.generation_config.eos_token_id)
+    return real_ends(model, ids)
+
+
+def real_ends(model: Any, ids: Any) -> list[int]:
+    """The ids among these that are tokens: -1 is a common way to say that there is no end."""
+    vocabulary = getattr(model.config.get_text_config(), "vocab_size", None)
+    return [end for end in end_tokens(ids) if end >= 0 and (vocabulary is None or end < vocabulary)]
 
 
 class _HandOver(Exception):  # noqa: N818  # not an error
@@ -262,6 +302,11 @@ def _arguments(model: Any, processor: Any, inputs: Any) -> dict[str, Any]:
     inputs = [inputs] if isinstance(inputs, str) or not isinstance(inputs, Sequence) else list(inputs)
     if isinstance(inputs[0], str):
         return {**_padding(model), "text": inputs}
+    if hasattr(processor, "convert_ids_to_tokens"):  # a tokenizer, which takes nothing else
+        raise ArgumentError(
+            f"a tokenizer takes texts, not {checks.shown(inputs[0])}: give a text or a list of texts "
+            "(apply the chat template first), or ids as a tensor"
+        )
     listens = getattr(processor, "feature_extractor", processor)
     if hasattr(listens, "sampling_rate") and not hasattr(inputs[0], "convert"):  # which pictures have
         name = "audio" if listens is not processor else "raw_speech"

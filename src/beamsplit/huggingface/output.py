@@ -94,15 +94,21 @@ class Recorder:
                     f"{name}=True is not possible here, since beams that are done leave the "
                     "batch: call the model on the sequences that you get"
                 )
+        self._guided = guided
         self._traces = self.as_dict or guided
         self._steps: list[Step] = []
-        self._answers: list[tuple[Tensor, Logits]] = []
+        self._said: list[Tensor] = []  # log-probabilities after processors, a step each, if they are wanted
+        self._heard: list[Tensor] = []  # logits, likewise
 
     @property
     def observer(self) -> Observer | None:
-        if not self._scores and not self._logits:
-            return None
-        return lambda plain, logits: self._answers.append((plain, logits))
+        return self._observe if self._scores or self._logits else None
+
+    def _observe(self, plain: Tensor, logits: Logits) -> None:
+        if self._scores:
+            self._said.append(_log_prob(plain, logits))
+        if self._logits:
+            self._heard.append(plain.float())
 
     def keep(self, step: Step) -> None:
         if self._traces:
@@ -112,6 +118,7 @@ class Recorder:
         if not self._traces:
             return Returned(hypothesis, self._final(hypothesis.log_prob, hypothesis), ())
         beams, total = self._follow(hypothesis, place)
+        total = total if self._guided else hypothesis.log_prob  # which no penalty has touched
         return Returned(hypothesis, self._final(total, hypothesis), beams)
 
     def _final(self, total: float, hypothesis: Hypothesis) -> float:
@@ -144,21 +151,23 @@ class Recorder:
 
     def scores(self, batch: int) -> tuple[Tensor, ...] | None:
         """Log-probabilities after the logits processors, a tensor [batch*num_beams vocab] a step."""
-        if not self._scores:
-            return None
-        answers = [_log_prob(plain, logits) for plain, logits in self._answers]
-        return tuple(self._in_place(answer, at, batch) for at, answer in enumerate(answers))
+        return self._laid_out(self._said, batch) if self._scores else None
 
     def logits(self, batch: int) -> tuple[Tensor, ...] | None:
         """What the model said, likewise."""
-        if not self._logits:
-            return None
-        return tuple(self._in_place(plain.float(), at, batch) for at, (plain, _) in enumerate(self._answers))
+        return self._laid_out(self._heard, batch) if self._logits else None
+
+    def _laid_out(self, answers: list[Tensor], batch: int) -> tuple[Tensor, ...]:
+        for at in range(len(answers)):  # one by one, so that few are held twice
+            answers[at] = self._in_place(answers[at], at, batch)
+        return tuple(answers)
 
     def _in_place(self, answer: Tensor, at: int, batch: int) -> Tensor:
         """Rows of live beams -> a row for every beam, -inf for those that are no more."""
         if not at:
             return answer.repeat_interleave(self._beams, dim=0)
+        if len(answer) == batch * self._beams:  # every beam is live
+            return answer
         before = self._steps[at - 1]
         (move,) = before.moves
         live = move.live.flatten(1)

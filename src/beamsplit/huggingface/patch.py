@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from typing import Any
 
 from transformers import StoppingCriteriaList
@@ -15,59 +16,77 @@ from beamsplit.huggingface.generate import diverse_beam_search
 __all__ = ["install", "uninstall"]
 
 
+_installed: dict[str, Any] = {}  # what was there, and what was put in its place
+
+
 def install() -> None:
     """Patch transformers, so that `generate` and pipelines take num_beam_groups again.
 
     Replaces `GenerationMixin.generate`, for the whole process: calls that ask for more than one beam group
     go to `diverse_beam_search`, all others to transformers as before. Undo it with `uninstall()`.
     """
-    if _original() is None:
-        GenerationMixin.generate = _patched(GenerationMixin.generate)
+    if not _installed:
+        _installed["original"] = GenerationMixin.generate
+        _installed["ours"] = GenerationMixin.generate = _patched(GenerationMixin.generate)
 
 
 def uninstall() -> None:
     """Give transformers its own `generate` back."""
-    original = _original()
-    if original is not None:
-        GenerationMixin.generate = original
-
-
-def _original() -> Any:
-    return getattr(GenerationMixin.generate, "beamsplit_replaces", None)
+    if not _installed:
+        return
+    if GenerationMixin.generate is not _installed["ours"]:
+        raise ArgumentError(
+            "generate has been replaced again since install(): undo that first, or it would be lost"
+        )
+    GenerationMixin.generate = _installed["original"]
+    _installed.clear()
 
 
 def _patched(generate: Any) -> Any:
+    signature = inspect.signature(generate)
+
     @functools.wraps(generate)
     def generate_in_groups(self: Any, *args: Any, **kwargs: Any) -> Any:
-        config = kwargs.get("generation_config") or (args[1] if len(args) > 1 else None)
-        if kwargs.get("custom_generate") is not None or _groups(self, config, kwargs) <= 1:
+        given = dict(signature.bind(self, *args, **kwargs).arguments)
+        given |= given.pop("kwargs", {})
+        if given.get("custom_generate") is not None or not _asks_for_groups(self, given):
             return generate(self, *args, **kwargs)
-        return generate(self, *args, **_prepared(kwargs), custom_generate=diverse_beam_search)
+        del given["self"]
+        return generate(self, **_prepared(given), custom_generate=diverse_beam_search)
 
-    generate_in_groups.beamsplit_replaces = generate  # type: ignore[attr-defined]
     return generate_in_groups
 
 
-def _groups(model: Any, config: Any, kwargs: dict[str, Any]) -> int:
-    """How many groups are asked for: by the call, by its generation config, or by the model's."""
-    for asked in (kwargs, vars(config) if config is not None else {}, vars(model.generation_config)):
-        if asked.get("num_beam_groups") is not None:
-            return int(asked["num_beam_groups"])
-    return 1
+def _asks_for_groups(model: Any, given: dict[str, Any]) -> bool:
+    """As the call has it, or else its generation config, or else the model's."""
+
+    def setting(name: str) -> Any:
+        for source in (given, vars(given.get("generation_config") or object), vars(model.generation_config)):
+            if source.get(name) is not None:
+                return source[name]
+        return 1
+
+    return bool(setting("num_beam_groups") != 1 and setting("num_beams") != 1)
 
 
-def _prepared(kwargs: dict[str, Any]) -> dict[str, Any]:
+def _prepared(given: dict[str, Any]) -> dict[str, Any]:
     """The same call, in the form that `generate` passes on to a decoding loop."""
-    kwargs = dict(kwargs)
-    kwargs.pop("custom_generate", None)
-    kwargs.pop("trust_remote_code", None)
-    if kwargs.pop("streamer", None) is not None:
-        raise ArgumentError(
-            "a streamer cannot show several beams: give on_step=, a function that gets every step's lists"
+    given = {
+        name: value for name, value in given.items() if name not in ("custom_generate", "trust_remote_code")
+    }
+    for name, way_out in _NOT_PASSED_ON.items():
+        if given.pop(name, None):
+            raise ArgumentError(f"{name} does not reach a search in groups: {way_out}")
+    if given.get("stop_strings") is not None and given.get("tokenizer") is not None:
+        criterion = StopStringCriteria(given.pop("tokenizer"), given.pop("stop_strings"))
+        given["stopping_criteria"] = StoppingCriteriaList(
+            [*(given.get("stopping_criteria") or []), criterion]
         )
-    if kwargs.get("stop_strings") is not None and kwargs.get("tokenizer") is not None:
-        criterion = StopStringCriteria(kwargs.pop("tokenizer"), kwargs.pop("stop_strings"))
-        kwargs["stopping_criteria"] = StoppingCriteriaList(
-            [*(kwargs.get("stopping_criteria") or []), criterion]
-        )
-    return kwargs
+    return given
+
+
+_NOT_PASSED_ON = {
+    "streamer": "give on_step=, a function that gets every step's lists",
+    "assistant_model": "leave it out",
+    "synced_gpus": "gather the model's weights first, or use a model that is not sharded",
+}

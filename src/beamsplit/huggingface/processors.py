@@ -34,9 +34,8 @@ class Processors:
     """Logits processors, applied to log-probabilities as beam search in transformers does."""
 
     def __init__(self, processors: Iterable[Any] = (), *, sampling: bool = False) -> None:
-        # When sampling, `generate` adds these for the settings that the strategy already knows of.
-        skipped = _WARPERS if sampling else ()
-        self._all = [_by_owner(p) for p in processors if type(p).__name__ not in skipped]
+        kept = _without_last_warpers(processors) if sampling else list(processors)
+        self._all = [_by_owner(each) for each in kept]
 
     def __bool__(self) -> bool:
         return bool(self._all)
@@ -49,7 +48,21 @@ class Processors:
             scores = process(sequences, scores, owner)
         # What the model rules out stays ruled out, or -inf would meet -inf.
         guidance = (scores - log_prob).masked_fill(log_prob == -torch.inf, 0.0)
+        # A positive bias may break this promise, but transformers stops as if there were none.
         return Guided(logits, guidance, bounded=True)
+
+
+def _without_last_warpers(processors: Iterable[Any]) -> list[Any]:
+    """Without those that `generate` adds, after the user's own, for settings that the strategy sees to."""
+    kept: list[Any] = []
+    dropped: set[str] = set()
+    for processor in reversed(list(processors)):
+        name = type(processor).__name__
+        if name in _WARPERS and name not in dropped:
+            dropped.add(name)
+        else:
+            kept.append(processor)
+    return kept[::-1]
 
 
 def _by_owner(processor: Any) -> _Process:
@@ -111,7 +124,7 @@ def stop_by(criteria: Iterable[Any], prompts: Tensor) -> Stop | None:
         return None
 
     def stop(inputs: Tensor, tokens: Tensor) -> Tensor:
-        sequences = torch.cat([prompts[inputs], tokens], dim=1)
+        sequences = torch.cat([prompts.to(tokens.device)[inputs], tokens], dim=1)
         stopped = torch.zeros_like(inputs, dtype=torch.bool)
         for criterion in others:
             stopped = stopped | torch.as_tensor(criterion(sequences, None), device=stopped.device)

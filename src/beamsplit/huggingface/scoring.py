@@ -30,6 +30,7 @@ class GenerationScorer:
     group that is done."""
 
     def __post_init__(self) -> None:
+        checks.number("length_penalty", self.length_penalty)
         if not isinstance(self.early_stopping, bool) and self.early_stopping != "never":
             raise ArgumentError(
                 f"early_stopping must be True, False or 'never', not {checks.shown(self.early_stopping)}"

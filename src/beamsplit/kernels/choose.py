@@ -16,13 +16,13 @@ from torch import Tensor
 
 from beamsplit.beams import Beams
 from beamsplit.candidates import Candidates
-from beamsplit.kernels import power_of_two
+from beamsplit.kernels import on_device_of, power_of_two
 from beamsplit.selection import Picks
 
 __all__ = ["Fused", "choose", "fits"]
 
 _UNCERTAIN, _ENDS, _GAPS, _MOVES = 1, 2, 4, 8  # bits of what a search has to know of a step
-_LARGEST = 1 << 14  # numbers that one program compares at once
+_MOST_PAIRS = 1 << 14  # numbers that one program compares at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Fused:
 def fits(beams: Beams, width: int) -> bool:
     """Whether the kernel can be used for lists of this width."""
     _, groups, per_group = beams.score.shape
-    return power_of_two(per_group * width) * power_of_two(groups * per_group) <= _LARGEST
+    return power_of_two(per_group * width) * power_of_two(groups * per_group) <= _MOST_PAIRS
 
 
 def choose(
@@ -58,30 +58,31 @@ def choose(
     picked, picked_scores = index.new_empty(3, batch, groups, count), like.new_empty(3, batch, groups, count)
     live, live_scores = index.new_empty(2, batch, groups, keep), like.new_empty(3, batch, groups, keep)
     flags = torch.zeros(1, dtype=torch.int32, device=like.device)
-    _choose_kernel[(batch,)](
-        *(values.contiguous() for values in (beams.score, beams.log_prob)),
-        *(values.contiguous() for values in (lists.tokens, lists.log_prob, lists.gain, lists.rest)),
-        is_end,
-        beams.score if strengths is None else strengths,
-        picked,
-        picked_scores,
-        live,
-        live_scores,
-        flags,
-        batch,
-        groups,
-        has_cost=strengths is not None,
-        beams=per_group,
-        width=width,
-        count=count,
-        keep=keep,
-        block=power_of_two(per_group * width),
-        beam_block=power_of_two(per_group),
-        keep_block=power_of_two(keep),
-        said_block=power_of_two(groups * per_group),
-        num_warps=1 if per_group * width <= 256 else 4,
-        enable_fp_fusion=False,  # round as the twin does
-    )
+    with on_device_of(beams.score):
+        _choose_kernel[(batch,)](
+            *(values.contiguous() for values in (beams.score, beams.log_prob)),
+            *(values.contiguous() for values in (lists.tokens, lists.log_prob, lists.gain, lists.rest)),
+            is_end,
+            beams.score if strengths is None else strengths,
+            picked,
+            picked_scores,
+            live,
+            live_scores,
+            flags,
+            batch,
+            groups,
+            has_cost=strengths is not None,
+            beams=per_group,
+            width=width,
+            count=count,
+            keep=keep,
+            block=power_of_two(per_group * width),
+            beam_block=power_of_two(per_group),
+            keep_block=power_of_two(keep),
+            said_block=power_of_two(groups * per_group),
+            num_warps=1 if per_group * width <= 256 else 4,
+            enable_fp_fusion=False,  # round as the twin does
+        )
     found = int(flags)
     parent, token, ends = picked.unbind()
     live_parent, live_token = live.unbind()
@@ -181,9 +182,9 @@ def _choose_kernel(  # type: ignore[no-untyped-def]  # the types are Triton's
             tl.store(live_scores + out, total, mask=lives)
             tl.store(live_scores + live_size + out, best, mask=lives)
             tl.store(live_scores + 2 * live_size + out, pays, mask=lives)
-            found |= tl.where(lives & ((parent != alive) | (keep != beams)), 8, 0)
-            found |= tl.where(lives & (best == nothing), 4, 0)
-            found |= tl.where(ending & (pick < keep), 2, 0)
+            found |= tl.where(lives & ((parent != alive) | (keep != beams)), 8, 0)  # _MOVES
+            found |= tl.where(lives & (best == nothing), 4, 0)  # _GAPS
+            found |= tl.where(ending & (pick < keep), 2, 0)  # _ENDS
             alive += tl.where(lives, 1, 0)
             worst = tl.where(lives & (alive == keep), best, worst)
             last = best
@@ -202,5 +203,5 @@ def _choose_kernel(  # type: ignore[no-untyped-def]  # the types are Triton's
         tl.store(live_scores + 2 * live_size + out, none, mask=gap)
         found |= tl.where(alive < keep, 4, 0)
         worst = tl.maximum(worst, last)
-        found |= tl.where((worst > bound) | (bound == nothing), 0, 1)
+        found |= tl.where((worst > bound) | (bound == nothing), 0, 1)  # _UNCERTAIN
     tl.atomic_or(flags, found)

@@ -16,13 +16,13 @@ import triton.language as tl
 from torch import Tensor
 
 from beamsplit.candidates import Candidates
-from beamsplit.kernels import power_of_two
+from beamsplit.kernels import on_device_of, power_of_two
 
 __all__ = ["LONGEST", "knows", "shortlist"]
 
 LONGEST = 64  # tokens of a list that the kernel makes
 _COLUMNS = 2048
-_LARGEST = 1 << 19  # vocabulary: the columns of interest must fit into a program's registers
+_LARGEST_VOCABULARY = 1 << 19  # vocabulary: the columns of interest must fit into a program's registers
 
 
 def knows(logits: Tensor) -> bool:
@@ -31,7 +31,7 @@ def knows(logits: Tensor) -> bool:
     return (
         logits.dtype in (torch.float32, torch.bfloat16, torch.float16)
         and logits.stride(1) == 1
-        and LONGEST < vocabulary <= _LARGEST
+        and LONGEST < vocabulary <= _LARGEST_VOCABULARY
     )
 
 
@@ -45,21 +45,22 @@ def shortlist(logits: Tensor, width: int) -> tuple[Candidates, Tensor]:
     columns = min(_COLUMNS, power_of_two(vocabulary))
     height = power_of_two(-(-vocabulary // columns))
     width_block = power_of_two(width)
-    _shortlist_kernel[(rows,)](
-        logits,
-        logits.stride(0),
-        tokens,
-        log_prob,
-        rest,
-        normaliser,
-        vocabulary,
-        width=width,
-        columns=columns,
-        height=height,
-        width_block=width_block,
-        num_warps=8,
-        enable_fp_fusion=False,
-    )
+    with on_device_of(logits):
+        _shortlist_kernel[(rows,)](
+            logits,
+            logits.stride(0),
+            tokens,
+            log_prob,
+            rest,
+            normaliser,
+            vocabulary,
+            width=width,
+            columns=columns,
+            height=height,
+            width_block=width_block,
+            num_warps=8,
+            enable_fp_fusion=False,
+        )
     return Candidates(tokens, log_prob, log_prob, log_prob, rest), normaliser
 
 
