@@ -40,6 +40,7 @@ class Cohort:
     strengths: Tensor  # [group 1 1]
     follows: Tensor  # [1 group group 1]: does the second not come before the first?
     said: deque[Said]  # a step each, newest last
+    line: Tensor  # 0, 1, 2, ...: the rows of the beams when all are live
     time: int = 0
     any_found: bool = False
     dense: bool = False  # every beam is live
@@ -77,7 +78,10 @@ class Cohort:
             return beams.row.flatten(), beams.tokens[..., -1].flatten()
         if self.dense:
             rows, tokens = beams.row.flatten(), beams.tokens[..., -1].flatten()
-            place = torch.arange(rows.shape[0], device=rows.device).view_as(beams.row)
+            place = self.line
+            if place.shape != rows.shape:
+                place = self.line = torch.arange(len(rows), device=rows.device)
+            place = place.view_as(beams.row)
         else:
             rows, tokens = beams.row[beams.live], beams.tokens[..., -1][beams.live]
             place = (beams.live.flatten().cumsum(0).view_as(beams.row) - 1).clamp(min=0)

@@ -85,7 +85,8 @@ class Hamming:
 
     def penalty(self, tokens: Tensor, prefix: Tensor, earlier: Earlier) -> Tensor:
         # [n beam k e] -> [n beam k]
-        return (tokens.unsqueeze(-1) == earlier.tokens.unsqueeze(1).unsqueeze(1)).sum(-1)
+        count, others = earlier.tokens.shape
+        return (tokens.unsqueeze(-1) == earlier.tokens.reshape(count, 1, 1, others)).sum(-1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -151,6 +151,7 @@ class Search:
                 strengths=strengths[first : first + size],
                 follows=follows,
                 said=deque(maxlen=groups - first),
+                line=self.inputs,
             )
             for first in range(0, groups, size)
         ]
@@ -384,7 +385,10 @@ class Search:
         """Whether these are all rows that there were, in their order."""
         if len(self.cohorts) == 1 and self.cohorts[0].unmoved:
             return True
-        return len(rows) == count and torch.equal(rows, torch.arange(count, device=self.device))
+        if len(rows) != count:
+            return False
+        alone = len(self.cohorts) == 1 and self.cohorts[0].dense
+        return torch.equal(rows, self.cohorts[0].line if alone else torch.arange(count, device=self.device))
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,15 +60,22 @@ class Interplay:
     found: Tensor  # [batch group place length] what these groups have found in earlier steps
     outside: Earlier | None  # what a group that steps alone has to heed; n is batch
 
-    def cost(self, beams: Beams, lists: Candidates, said: _Choice | None) -> Tensor | None:
-        """[batch group beam k] for every candidate, when the groups among themselves say `said`."""
+    def cost(
+        self, beams: Beams, lists: Candidates, asked: tuple[Tensor, Tensor], said: _Choice | None
+    ) -> Tensor | None:
+        """[batch group beam k] for every candidate, when the groups among themselves say `said`.
+
+        `asked` are the candidates and the beams' prefixes, as a term sees them.
+        """
         if said is None and self.outside is None:
             return None
-        tokens = lists.tokens.flatten(0, 1)
-        penalty = self.term.penalty(tokens, beams.tokens.flatten(0, 1), self._earlier(beams, said))
+        tokens, prefix = asked
+        penalty = self.term.penalty(tokens, prefix, self._earlier(beams, said))
         _check_shape(self.term, penalty, tokens)
         # Round once, and only then multiply: so it comes out the same for lists of any length.
-        return self.strengths * penalty.to(lists.gain.dtype).view(lists.tokens.shape)
+        if penalty.is_floating_point():
+            penalty = penalty.to(lists.gain.dtype)
+        return self.strengths * penalty.view(lists.tokens.shape)
 
     def _earlier(self, beams: Beams, said: _Choice | None) -> Earlier:
         if self.outside is not None:
@@ -85,7 +92,8 @@ class Interplay:
         """What each group may see of the others: [batch group x ...] -> [batch*group group*x ...]."""
         follows = self.follows if held.dim() == 3 else self.follows.unsqueeze(-1)
         seen = torch.where(follows, self.nothing, held.unsqueeze(1))  # [batch group group x ...]
-        return seen.flatten(2, 3).flatten(0, 1)
+        batch, groups, _, x = seen.shape[:4]
+        return seen.view(batch * groups, groups * x, *seen.shape[4:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +134,8 @@ def _settled_cost(
     groups, width = beams.score.shape[1:]
     listed = lists.tokens.flatten(2)
     all_real = bool(free.amin() > -torch.inf)  # not so if there is a NaN
-    cost = interplay.cost(beams, lists, None)
+    asked = lists.tokens.flatten(0, 1), beams.tokens.flatten(0, 1)
+    cost = interplay.cost(beams, lists, asked, None)
     said: _Choice | None = None
     for _ in range(groups - 1):
         order = free if cost is None else free - cost
@@ -137,7 +146,7 @@ def _settled_cost(
         if not all_real:
             tokens = tokens.masked_fill(order.flatten(2).gather(2, places) == -torch.inf, -1)
         said = _Choice(places, tokens, lists.tokens.shape[-1])
-        cost = interplay.cost(beams, lists, said)
+        cost = interplay.cost(beams, lists, asked, said)
     if cost is not None:
         _check_values(interplay.term, cost)
     return cost

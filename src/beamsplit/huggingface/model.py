@@ -34,7 +34,6 @@ class Prompt:
     kwargs: dict[str, Any]  # for the model's first call
     processors: Processors
     config: Any
-
     repeated: int = 1  # rows of each input, one behind the other
     model: Any = None  # the one to call, if it is not the one that was given
 
@@ -85,7 +84,8 @@ class TransformersModel:
     @torch.no_grad()
     def start(self, inputs: Any) -> tuple[Logits, _State]:
         prompt = self._prepare(inputs).early()
-        model, kwargs = prompt.model or self._model, dict(prompt.kwargs)
+        model = self._model if prompt.model is None else prompt.model
+        kwargs = dict(prompt.kwargs)
         outputs = _prefill(model, prompt.input_ids, prompt.config, kwargs)
         kwargs = self._next_kwargs(model, outputs, kwargs)
         check_cache(model, kwargs)

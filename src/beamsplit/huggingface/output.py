@@ -108,7 +108,7 @@ class Recorder:
         if self._scores:
             self._said.append(_log_prob(plain, logits))
         if self._logits:
-            self._heard.append(plain.float())
+            self._heard.append(plain.to(torch.float32, copy=True))  # not a view of all of the prompt's
 
     def keep(self, step: Step) -> None:
         if self._traces:
