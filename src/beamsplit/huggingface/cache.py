@@ -6,7 +6,6 @@ import copy
 from typing import Any
 
 import torch
-import transformers
 from torch import Tensor
 from transformers.cache_utils import Cache, EncoderDecoderCache
 
@@ -19,7 +18,7 @@ _CACHE_NAMES = ("past_key_values", "cache_params")
 
 def check_cache(model: Any, kwargs: dict[str, Any]) -> None:
     """Raise unless the model keeps a cache whose rows can be repeated, permuted and dropped."""
-    if hidden := _hidden_state(model):
+    if hidden := _hidden_state(model, kwargs):
         raise ModelError(
             f"{type(model).__name__} keeps {hidden} in its modules, out of reach for a search: "
             "it cannot be decoded by beams with this release of transformers"
@@ -34,14 +33,15 @@ def check_cache(model: Any, kwargs: dict[str, Any]) -> None:
         _check_rows(cache)
 
 
-def _hidden_state(model: Any) -> str | None:
+def _hidden_state(model: Any, kwargs: dict[str, Any]) -> str | None:
     """What a model keeps of a sequence besides its cache."""
     if type(model).__name__.startswith("RecurrentGemma"):
         return "recurrent states"
     inner = getattr(model, "model", model)
-    old = transformers.__version__.startswith("4.")
-    if old and getattr(inner, "rope_deltas", None) is not None:
-        return "offsets of positions"  # Qwen2-VL and its like: one an input, where beams need one each
+    if getattr(inner, "rope_deltas", None) is not None and kwargs.get("position_ids") is None:
+        return (
+            "offsets of positions"  # Qwen2-VL and its like before 5.3: one an input, where beams need one each
+        )
     return None
 
 
