@@ -39,9 +39,7 @@ def _hidden_state(model: Any, kwargs: dict[str, Any]) -> str | None:
         return "recurrent states"
     inner = getattr(model, "model", model)
     if getattr(inner, "rope_deltas", None) is not None and kwargs.get("position_ids") is None:
-        return (
-            "offsets of positions"  # Qwen2-VL and its like before 5.3: one an input, where beams need one each
-        )
+        return "offsets of positions"  # Qwen2-VL and its like before 5.3: one an input
     return None
 
 
