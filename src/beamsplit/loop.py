@@ -13,29 +13,28 @@ from __future__ import annotations
 import functools
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from beamsplit import kernels, noise
 from beamsplit.beams import Beams, Found, below, widen
-from beamsplit.candidates import Candidates, Scores, check_finite, check_shape, join_logits, read
+from beamsplit.candidates import Candidates, check_shape, join_logits
+from beamsplit.chosen import Chosen
 from beamsplit.cohort import Cohort, as_earlier, look_back
 from beamsplit.diversity import Earlier, Hamming
 from beamsplit.errors import ArgumentError, ModelError
 from beamsplit.hypotheses import Hypotheses
 from beamsplit.limits import Limits
+from beamsplit.lists import Lists
 from beamsplit.model import Guided, Logits, State, StepModel, answer, copied, joinable, plain, score_type
 from beamsplit.results import Outcome, assemble
 from beamsplit.selection import Interplay, Picks, settle
 from beamsplit.step import Move, Step
 from beamsplit.strategies.beam import Maximise
-from beamsplit.strategies.plan import Plan, Rule
-
-if TYPE_CHECKING:
-    from beamsplit.kernels.choose import Fused
+from beamsplit.strategies.plan import Plan
 
 __all__ = ["Search"]
 
@@ -193,10 +192,10 @@ class Search:
     def _advance(self, number: int, now: _Answer) -> tuple[Move, ...]:
         """Every group on its way takes a step, in the order of the groups."""
         started = self.cohorts[: number + 1]
-        lists = _Lists(self, now, started)
+        lists = Lists(self, now.logits, now.rows, started)
         return tuple(self._step_cohort(place, cohort, lists) for place, cohort in enumerate(started))
 
-    def _step_cohort(self, place: int, cohort: Cohort, lists: _Lists) -> Move:
+    def _step_cohort(self, place: int, cohort: Cohort, lists: Lists) -> Move:
         chosen = self._choose(place, cohort, lists)
         found_before = cohort.found.tokens
         if chosen.any_end or self._is_last(cohort):
@@ -208,7 +207,7 @@ class Search:
         self._stop_done(place, cohort, chosen)
         return Move(cohort.groups, cohort.time - 1, chosen.picks, chosen.ends, chosen.width, cohort.beams)
 
-    def _choose(self, place: int, cohort: Cohort, lists: _Lists) -> _Chosen:
+    def _choose(self, place: int, cohort: Cohort, lists: Lists) -> Chosen:
         """Let the groups pick, from lists long enough that the picks are certain."""
         keep = self.places if self._is_last(cohort) else self.plan.beams
         count = keep + self.plan.beams * self.limits.ends_per_beam  # so that enough are left when some end
@@ -229,7 +228,7 @@ class Search:
 
     def _pick(
         self, cohort: Cohort, lists: Candidates, count: int, keep: int, interplay: Interplay | None
-    ) -> _Chosen:
+    ) -> Chosen:
         beams, rule, width = cohort.beams, self.plan.rule, lists.tokens.shape[-1]
         if self._has_kernel(interplay):
             from beamsplit.kernels import choose
@@ -237,9 +236,9 @@ class Search:
             if choose.fits(beams, width):
                 strengths = None if interplay is None else interplay.strengths
                 fused = choose.choose(beams, lists, strengths, self.is_end, count, keep)
-                return _Chosen.by_kernel(fused, width)
+                return Chosen.by_kernel(fused, width)
         picks, bound = settle(rule, beams, lists, count, interplay)
-        return _Chosen.of(rule, picks, bound, self._ends(cohort, picks), keep, width)
+        return Chosen.of(rule, picks, bound, self._ends(cohort, picks), keep, width)
 
     def _has_kernel(self, interplay: Interplay | None) -> bool:
         if not self.has_kernels or type(self.plan.rule) is not Maximise or self.limits.stop is not None:
@@ -279,7 +278,7 @@ class Search:
             return Earlier.of(self.against, time)
         return as_earlier(look_back(self.cohorts[:place])) if place else None
 
-    def _collect(self, place: int, cohort: Cohort, chosen: _Chosen) -> None:
+    def _collect(self, place: int, cohort: Cohort, chosen: Chosen) -> None:
         """Move hypotheses that are complete to what the groups have found.
 
         An end counts if it is among the best picks, as many as there are beams. At the last step all
@@ -304,7 +303,7 @@ class Search:
         cohort.found = with_these(complete)
         cohort.any_found = True
 
-    def _stop_done(self, place: int, cohort: Cohort, chosen: _Chosen) -> None:
+    def _stop_done(self, place: int, cohort: Cohort, chosen: Chosen) -> None:
         """Give up beams that can no longer become one of their group's hypotheses."""
         if cohort.time == self.limits.max_length:
             cohort.stop(torch.ones_like(cohort.beams.live[..., 0]))
@@ -319,7 +318,7 @@ class Search:
         cohort.dense = bool(cohort.beams.live.all())
 
     def _rivals(
-        self, place: int, cohort: Cohort, found: Found, chosen: _Chosen, length: int
+        self, place: int, cohort: Cohort, found: Found, chosen: Chosen, length: int
     ) -> tuple[Tensor, Tensor]:
         """[batch group] each: the score of the last of a group's hypotheses that count, -inf if they are
         fewer than its beams, and a bound on what may come. A group is done when the first beats the second.
@@ -389,111 +388,6 @@ class Search:
             return False
         alone = len(self.cohorts) == 1 and self.cohorts[0].dense
         return torch.equal(rows, self.cohorts[0].line if alone else torch.arange(count, device=self.device))
-
-
-@dataclass(frozen=True, slots=True)
-class _Chosen:
-    """The picks of some groups, and what is to become of them."""
-
-    picks: Picks
-    ends: Tensor  # [batch group pick]
-    any_end: bool  # among the best
-    live: Picks  # those to go on, best first; a score of -inf where there are too few
-    width: int
-    secure: bool  # nothing unlisted could have been picked
-    full: bool = False  # every beam is known to live on
-    in_place: bool = False  # every beam is known to be extended where it stands
-
-    @classmethod
-    def of(cls, rule: Rule, picks: Picks, bound: Tensor, ends: Tensor, keep: int, width: int) -> _Chosen:
-        if not bool(ends[..., :keep].any()):
-            live = picks.first(keep)
-            secure = rule.secure(picks.order, live.order[..., -1], bound)
-            return cls(picks, ends, False, live, width, secure)
-        places = ends.to(torch.uint8).argsort(dim=2, stable=True)[..., :keep]
-        live, dead = picks.take(places), ends.gather(2, places)
-        live = replace(
-            live,
-            score=live.score.masked_fill(dead, -torch.inf),
-            order=live.order.masked_fill(dead, -torch.inf),
-        )
-        # The last pick that matters is the last to go on, or the last of all if too few do.
-        worst = torch.maximum(live.order[..., -1], picks.order[..., -1])
-        return cls(picks, ends, True, live, width, rule.secure(picks.order, worst, bound))
-
-    @classmethod
-    def by_kernel(cls, f: Fused, width: int) -> _Chosen:
-        return cls(f.picks, f.ends, f.any_end, f.live, width, f.secure, f.full, f.in_place)
-
-
-class _Lists:
-    """The candidate lists of one step, made when asked for and as long as asked for."""
-
-    def __init__(self, search: Search, now: _Answer, cohorts: list[Cohort]) -> None:
-        self._search = search
-        self._logits = now.logits
-        self._lists: dict[int, Candidates] = {}
-        check_shape(plain(now.logits), now.rows, search.vocabulary)
-        young = [cohort for cohort in cohorts if cohort.time + 1 < search.limits.min_length]
-        self._has_kernel = not young and not search.guided and search.has_kernels and self._is_known()
-        if search.guided or young:  # guidance may be infinite without being NaN, a ruled-out NaN hides
-            self.check_finite()
-        for cohort in young:
-            self._rule_out_ends(cohort)
-
-    def _is_known(self) -> bool:
-        from beamsplit.kernels import shortlist
-
-        return shortlist.knows(plain(self._logits))
-
-    @functools.cached_property
-    def _scores(self) -> Scores:
-        if not self._has_kernel:
-            return read(self._logits)
-        from beamsplit.kernels import shortlist
-
-        logits = plain(self._logits)
-        log_prob = logits.float() - shortlist.shortlist(logits, 1)[1].unsqueeze(1)
-        return Scores(log_prob, log_prob, log_prob)
-
-    def check_finite(self) -> None:
-        check_finite(self._scores, self._logits)
-
-    def of(self, cohort: Cohort, width: int) -> Candidates:
-        """Lists for the beams of a cohort: tensors are [batch group beam k]."""
-        if self._search.plan.rule.noisy and bool(cohort.beams.live.any()):
-            return self._perturbed(cohort, width)
-        if width not in self._lists:
-            self._lists[width] = self._shortlist(width)
-        lists = self._lists[width]
-        alone = len(self._search.cohorts) == 1
-        if alone and cohort.dense:  # then its rows are all there are, in the order of the beams
-            return lists.shaped(cohort.beams.row)
-        return lists.at(cohort.beams.row)
-
-    def _shortlist(self, width: int) -> Candidates:
-        if self._has_kernel:
-            from beamsplit.kernels import shortlist
-
-            if width <= shortlist.LONGEST:
-                return shortlist.shortlist(plain(self._logits), width)[0]
-        return self._scores.shortlist(width)
-
-    def _perturbed(self, cohort: Cohort, width: int) -> Candidates:
-        """Beams that share a row, as all do at first, must not share their noise: a row for each."""
-        search, beams = self._search, cohort.beams
-        keys = noise.slot_keys(search.seeds, cohort.groups, cohort.time, beams.score.shape[2])
-        scores = self._scores.rows(beams.row[beams.live])
-        gumbels = noise.gumbel(keys[beams.live], search.vocabulary, scores.gain.dtype)
-        lists = search.plan.rule.perturb(scores, gumbels).shortlist(width)
-        place = beams.live.flatten().cumsum(0).view_as(beams.row) - 1
-        return lists.at(place.clamp(min=0))
-
-    def _rule_out_ends(self, cohort: Cohort) -> None:
-        rows = cohort.beams.row[cohort.beams.live].unsqueeze(1)
-        ends = torch.tensor(self._search.limits.ends, dtype=torch.long, device=rows.device)
-        self._scores.log_prob[rows, ends] = -torch.inf
-        self._scores.gain[rows, ends] = -torch.inf
 
 
 def _among(sequences: Tensor, others: Tensor) -> Tensor:
