@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from beamsplit.selection import Picks
 from beamsplit.strategies.plan import Rule
-
-if TYPE_CHECKING:
-    from beamsplit.kernels.choose import Fused
 
 __all__ = ["Chosen"]
 
@@ -46,7 +42,3 @@ class Chosen:
         # The last pick that matters is the last to go on, or the last of all if too few do.
         worst = torch.maximum(live.order[..., -1], picks.order[..., -1])
         return cls(picks, ends, True, live, width, rule.secure(picks.order, worst, bound))
-
-    @classmethod
-    def by_kernel(cls, f: Fused, width: int) -> Chosen:
-        return cls(f.picks, f.ends, f.any_end, f.live, width, f.secure, f.full, f.in_place)

@@ -235,8 +235,7 @@ class Search:
 
             if choose.fits(beams, width):
                 strengths = None if interplay is None else interplay.strengths
-                fused = choose.choose(beams, lists, strengths, self.is_end, count, keep)
-                return Chosen.by_kernel(fused, width)
+                return choose.choose(beams, lists, strengths, self.is_end, count, keep)
         picks, bound = settle(rule, beams, lists, count, interplay)
         return Chosen.of(rule, picks, bound, self._ends(cohort, picks), keep, width)
 

@@ -106,7 +106,7 @@ def _select_value(name: str, value: Any, rows: Tensor, before: int) -> Any:
     if name == "cache_position":  # of tokens, not of rows; there may be as many of both
         return value
     if isinstance(value, Tensor):
-        axis = 1 if name == "position_ids" and value.dim() == 3 else 0
+        axis = _row_axis(name, value)
         if value.dim() <= axis or value.shape[axis] != before:
             return value
         return value.index_select(axis, rows.to(value.device))
@@ -120,12 +120,17 @@ def _select_value(name: str, value: Any, rows: Tensor, before: int) -> Any:
     return value
 
 
+def _row_axis(name: str, value: Tensor) -> int:
+    """Positions of text and pictures together are [3 rows time]."""
+    return 1 if name == "position_ids" and value.dim() == 3 else 0
+
+
 def has_rows(kwargs: dict[str, Any], count: int) -> bool:
     """Whether everything has so many rows, one for each prompt: pictures may have more or fewer."""
     if kwargs.get("mm_encoder_outputs") is not None:
         return False
     return all(
-        value.shape[1 if name == "position_ids" and value.dim() == 3 else 0] == count
+        value.shape[_row_axis(name, value)] == count
         for name, value in kwargs.items()
         if isinstance(value, Tensor) and value.dim() and name != "cache_position"
     )

@@ -87,7 +87,7 @@ def diverse_beam_search(
     processors = Processors(logits_processor, sampling=sampling)
     prompt = Prompt(input_ids, model_kwargs, processors, generation_config, _rows_an_input(generation_config))
     prompts = prompt.input_ids[prompt.rows]
-    strategy = _strategy(model, asked, generation_config, diversity)
+    strategy = _strategy(model, asked, generation_config, diversity, sampling)
     scorer = _scorer(generation_config, length_penalty, early_stopping, asked.groups)
     recorder = Recorder(asked.beams, asked.groups, bool(prompt.processors), scorer, generation_config)
     door = TransformersModel(model, lambda inputs: inputs, observer=recorder.observer)
@@ -119,7 +119,7 @@ class _Request:
 
     beams: int
     groups: int
-    strength: Any
+    strength: tuple[float, ...]
     sequences: int
     per_group: int | None
 
@@ -189,10 +189,12 @@ def _rows_an_input(config: Any) -> int:
     return max(getattr(config, "num_beams", None) or 1, getattr(config, "num_return_sequences", None) or 1)
 
 
-def _strategy(model: Any, asked: _Request, config: Any, diversity: str | Diversity) -> Strategy:
+def _strategy(
+    model: Any, asked: _Request, config: Any, diversity: str | Diversity, sampling: bool
+) -> Strategy:
     term = _term(model, diversity)
     beams = asked.beams // asked.groups
-    if not getattr(config, "do_sample", False):
+    if not sampling:
         return DiverseBeamSearch(
             groups=asked.groups, beams_per_group=beams, strength=asked.strength, diversity=term
         )

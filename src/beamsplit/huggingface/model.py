@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from transformers.generation.utils import GenerationMixin
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
 from beamsplit.huggingface.cache import check_cache, has_rows, same_rows, select_rows
+from beamsplit.huggingface.inputs import encode
 from beamsplit.huggingface.processors import Processors
 from beamsplit.model import Logits
 
@@ -152,7 +153,7 @@ def from_transformers(model: Any, processor: Any = None, **generation: Any) -> T
     one_row = {"num_beams": 1, "num_return_sequences": 1, "do_sample": False}
 
     def prepare(inputs: Any) -> Prompt:
-        encoded = _encode(model, processor, inputs)
+        encoded = encode(model, processor, inputs)
         try:
             model.generate(**encoded, **generation, **one_row, custom_generate=_hand_over)
         except _HandOver as handed:
@@ -208,8 +209,10 @@ def _own_ends(model: Any, generation: dict[str, Any]) -> list[int]:
 
 def real_ends(model: Any, ids: Any) -> list[int]:
     """The ids among these that are tokens: -1 is a common way to say that there is no end."""
+    ids = checks.once(ids)
+    named = ids if isinstance(ids, list) else [] if ids is None else [ids]
     vocabulary = getattr(model.config.get_text_config(), "vocab_size", None)
-    return [end for end in end_tokens(ids) if end >= 0 and (vocabulary is None or end < vocabulary)]
+    return [end for end in named if end >= 0 and (vocabulary is None or end < vocabulary)]
 
 
 class _HandOver(Exception):  # noqa: N818  # not an error
@@ -226,94 +229,3 @@ def _hand_over(
     """In place of a decoding loop. The model may be a part of the one whose `generate` was called."""
     kwargs.pop("stopping_criteria", None)
     raise _HandOver(Prompt(input_ids, kwargs, Processors(logits_processor), generation_config, model=model))
-
-
-def end_tokens(ids: Any) -> list[int]:
-    """One id, several or none, as a list."""
-    ids = checks.once(ids)
-    if ids is None:
-        return []
-    return list(ids) if isinstance(ids, list) else [ids]
-
-
-def _encode(model: Any, processor: Any, inputs: Any) -> dict[str, Any]:
-    """What `generate` takes. Mappings of tensors already are that."""
-    if isinstance(inputs, Tensor):
-        return {"inputs": inputs}
-    if isinstance(inputs, Mapping) and any(isinstance(value, Tensor) for value in inputs.values()):
-        return {name: _moved(value, model) for name, value in inputs.items()}
-    if processor is None:
-        raise ArgumentError(
-            f"{checks.shown(inputs)} must be turned into tensors first: give from_transformers the model's "
-            "tokenizer or processor, or inputs that these have returned"
-        )
-    encoded = _call(processor, _arguments(model, processor, inputs))
-    return {name: _moved(value, model) for name, value in encoded.items()}
-
-
-def _call(processor: Any, arguments: dict[str, Any]) -> Mapping[str, Any]:
-    """What the processor makes of it; without a padding token, texts are padded here."""
-    tokenizer = getattr(processor, "tokenizer", processor)
-    texts = arguments.get("text")
-    if texts is None or getattr(tokenizer, "pad_token_id", 0) is not None:
-        encoded: Mapping[str, Any] = processor(**arguments, return_tensors="pt")
-        return encoded
-    if len(texts) == 1:
-        return _call_plainly(processor, arguments)
-    if set(arguments) - {"text", "padding", "padding_side"}:
-        raise ArgumentError(
-            f"{len(texts)} texts need padding, and the tokenizer has no token for it: set tokenizer.pad_token"
-        )
-    return _pad([tokenizer(text)["input_ids"] for text in texts], arguments.get("padding_side") == "left")
-
-
-def _call_plainly(processor: Any, arguments: dict[str, Any]) -> Mapping[str, Any]:
-    plain = {name: value for name, value in arguments.items() if name not in ("padding", "padding_side")}
-    encoded: Mapping[str, Any] = processor(**plain, return_tensors="pt")
-    return encoded
-
-
-def _pad(rows: list[list[int]], left: bool) -> dict[str, Tensor]:
-    """What is masked may be any token."""
-    longest = max(len(row) for row in rows)
-    ids, mask = [], []
-    for row in rows:
-        fill, ones = [0] * (longest - len(row)), [1] * len(row)
-        ids.append(fill + row if left else row + fill)
-        mask.append(fill + ones if left else ones + fill)
-    return {"input_ids": torch.tensor(ids), "attention_mask": torch.tensor(mask)}
-
-
-def _moved(value: Any, model: Any) -> Any:
-    if not isinstance(value, Tensor):
-        return value
-    # Pictures and sound come as float32, whatever the model computes in.
-    return value.to(model.device, model.dtype if value.is_floating_point() else None)
-
-
-def _arguments(model: Any, processor: Any, inputs: Any) -> dict[str, Any]:
-    """What to call the processor with."""
-    if isinstance(inputs, Mapping):
-        given = dict(inputs)
-        if "text" not in given:
-            return given
-        texts = [given["text"]] if isinstance(given["text"], str) else list(given["text"])
-        return {**_padding(model), **given, "text": texts}
-    inputs = [inputs] if isinstance(inputs, str) or not isinstance(inputs, Sequence) else list(inputs)
-    if isinstance(inputs[0], str):
-        return {**_padding(model), "text": inputs}
-    if hasattr(processor, "convert_ids_to_tokens"):  # a tokenizer, which takes nothing else
-        raise ArgumentError(
-            f"a tokenizer takes texts, not {checks.shown(inputs[0])}: give a text or a list of texts "
-            "(apply the chat template first), or ids as a tensor"
-        )
-    listens = getattr(processor, "feature_extractor", processor)
-    if hasattr(listens, "sampling_rate") and not hasattr(inputs[0], "convert"):  # which pictures have
-        name = "audio" if listens is not processor else "raw_speech"
-        return {name: inputs, "sampling_rate": listens.sampling_rate}
-    return {"images": inputs}
-
-
-def _padding(model: Any) -> dict[str, Any]:
-    """Output goes on where a prompt ends, so padding must come before it."""
-    return {"padding": True} if model.config.is_encoder_decoder else {"padding": True, "padding_side": "left"}

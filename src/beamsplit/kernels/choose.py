@@ -7,8 +7,6 @@ certificate. Groups come one after another here, so there are no rounds; the res
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 import triton
 import triton.language as tl
@@ -16,26 +14,14 @@ from torch import Tensor
 
 from beamsplit.beams import Beams
 from beamsplit.candidates import Candidates
+from beamsplit.chosen import Chosen
 from beamsplit.kernels import on_device_of, power_of_two
 from beamsplit.selection import Picks
 
-__all__ = ["Fused", "choose", "fits"]
+__all__ = ["choose", "fits"]
 
 _UNCERTAIN, _ENDS, _GAPS, _MOVES = 1, 2, 4, 8  # bits of what a search has to know of a step
 _MOST_PAIRS = 1 << 14  # numbers that one program compares at once
-
-
-@dataclass(frozen=True, slots=True)
-class Fused:
-    """What the kernel found."""
-
-    picks: Picks
-    ends: Tensor  # [batch group pick]
-    live: Picks
-    secure: bool
-    any_end: bool  # among the best `keep` picks
-    full: bool  # every place in `live` is taken
-    in_place: bool  # every beam is extended where it stands
 
 
 def fits(beams: Beams, width: int) -> bool:
@@ -46,7 +32,7 @@ def fits(beams: Beams, width: int) -> bool:
 
 def choose(
     beams: Beams, lists: Candidates, strengths: Tensor | None, is_end: Tensor, count: int, keep: int
-) -> Fused:
+) -> Chosen:
     """`count` picks for each group; of those that do not end, the first `keep` live on.
 
     `strengths` [group 1 1] weigh the penalty; None: nobody pays.
@@ -86,12 +72,13 @@ def choose(
     found = int(flags)
     parent, token, ends = picked.unbind()
     live_parent, live_token = live.unbind()
-    return Fused(
+    return Chosen(
         _picks(parent, token, picked_scores),
         ends.bool(),
-        _picks(live_parent, live_token, live_scores),
-        secure=not found & _UNCERTAIN,
         any_end=bool(found & _ENDS),
+        live=_picks(live_parent, live_token, live_scores),
+        width=width,
+        secure=not found & _UNCERTAIN,
         full=not found & _GAPS,
         in_place=not found & _MOVES,
     )

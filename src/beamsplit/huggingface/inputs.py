@@ -1,0 +1,94 @@
+"""From what a user has (texts, pictures, sound) to what `generate` takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from beamsplit import checks
+from beamsplit.errors import ArgumentError
+
+__all__ = ["encode"]
+
+
+def encode(model: Any, processor: Any, inputs: Any) -> dict[str, Any]:
+    """What `generate` takes. Mappings of tensors already are that."""
+    if isinstance(inputs, Tensor):
+        return {"inputs": inputs}
+    if isinstance(inputs, Mapping) and any(isinstance(value, Tensor) for value in inputs.values()):
+        return {name: _moved(value, model) for name, value in inputs.items()}
+    if processor is None:
+        raise ArgumentError(
+            f"{checks.shown(inputs)} must be turned into tensors first: give from_transformers the model's "
+            "tokenizer or processor, or inputs that these have returned"
+        )
+    encoded = _call(processor, _arguments(model, processor, inputs))
+    return {name: _moved(value, model) for name, value in encoded.items()}
+
+
+def _call(processor: Any, arguments: dict[str, Any]) -> Mapping[str, Any]:
+    """What the processor makes of it; without a padding token, texts are padded here."""
+    tokenizer = getattr(processor, "tokenizer", processor)
+    texts = arguments.get("text", ())
+    if texts and getattr(tokenizer, "pad_token_id", 0) is None:
+        others = {name: value for name, value in arguments.items() if not name.startswith("padding")}
+        if len(texts) > 1 and set(others) == {"text"}:
+            left = arguments.get("padding_side") == "left"
+            return _pad([tokenizer(text)["input_ids"] for text in texts], left)
+        if len(texts) > 1:
+            raise ArgumentError(
+                f"{len(texts)} texts need padding, and the tokenizer has no token for it: "
+                "set tokenizer.pad_token"
+            )
+        arguments = others
+    encoded: Mapping[str, Any] = processor(**arguments, return_tensors="pt")
+    return encoded
+
+
+def _pad(rows: list[list[int]], left: bool) -> dict[str, Tensor]:
+    """What is masked may be any token."""
+    longest = max(len(row) for row in rows)
+    ids, mask = [], []
+    for row in rows:
+        fill, ones = [0] * (longest - len(row)), [1] * len(row)
+        ids.append(fill + row if left else row + fill)
+        mask.append(fill + ones if left else ones + fill)
+    return {"input_ids": torch.tensor(ids), "attention_mask": torch.tensor(mask)}
+
+
+def _moved(value: Any, model: Any) -> Any:
+    if not isinstance(value, Tensor):
+        return value
+    # Pictures and sound come as float32, whatever the model computes in.
+    return value.to(model.device, model.dtype if value.is_floating_point() else None)
+
+
+def _arguments(model: Any, processor: Any, inputs: Any) -> dict[str, Any]:
+    """What to call the processor with."""
+    if isinstance(inputs, Mapping):
+        given = dict(inputs)
+        if "text" not in given:
+            return given
+        texts = [given["text"]] if isinstance(given["text"], str) else list(given["text"])
+        return {**_padding(model), **given, "text": texts}
+    inputs = [inputs] if isinstance(inputs, str) or not isinstance(inputs, Sequence) else list(inputs)
+    if isinstance(inputs[0], str):
+        return {**_padding(model), "text": inputs}
+    if hasattr(processor, "convert_ids_to_tokens"):  # a tokenizer, which takes nothing else
+        raise ArgumentError(
+            f"a tokenizer takes texts, not {checks.shown(inputs[0])}: give a text or a list of texts "
+            "(apply the chat template first), or ids as a tensor"
+        )
+    listens = getattr(processor, "feature_extractor", processor)
+    if hasattr(listens, "sampling_rate") and not hasattr(inputs[0], "convert"):  # which pictures have
+        name = "audio" if listens is not processor else "raw_speech"
+        return {name: inputs, "sampling_rate": listens.sampling_rate}
+    return {"images": inputs}
+
+
+def _padding(model: Any) -> dict[str, Any]:
+    """Output goes on where a prompt ends, so padding must come before it."""
+    return {"padding": True} if model.config.is_encoder_decoder else {"padding": True, "padding_side": "left"}
