@@ -163,6 +163,22 @@ def test_a_users_own_warper_has_its_say(warper: Any) -> None:
     assert_same(ours(case("gpt2"), **settings), own(case("gpt2"), **settings))
 
 
+def test_a_users_own_warper_has_its_say_in_sampling_too() -> None:
+    cold = {"logits_processor": LogitsProcessorList([TemperatureLogitsWarper(1e-4)])}
+    found = ours(case("gpt2"), num_beam_groups=2, diversity_penalty=0.0, **cold, do_sample=True)
+    greedy = outputs(case("gpt2"), ours(case("gpt2"), num_beams=1, num_return_sequences=1))
+    assert outputs(case("gpt2"), found) == [each for each in greedy for _ in range(4)]
+
+
+@pytest.mark.parametrize(
+    "settings", [{"temperature": 0.5}, {"top_k": 3}, {"top_p": 0.5}, {"min_p": 0.3}], ids=str
+)
+def test_what_the_strategy_sees_to_is_done_once(settings: dict[str, Any]) -> None:
+    """So `log_probs` and scores are the model's own, not those of the distribution that is drawn from."""
+    found = ours(case("gpt2"), **GROUPS, **settings, do_sample=True, length_penalty=0.0)
+    assert found.sequences_scores.tolist() == pytest.approx(found.log_probs.tolist())
+
+
 def test_a_model_that_keeps_its_state_to_itself_is_refused() -> None:
     config = RecurrentGemmaConfig(
         vocab_size=24,

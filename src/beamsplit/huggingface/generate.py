@@ -84,7 +84,7 @@ def diverse_beam_search(
         return_per_group,
     )
     sampling = bool(getattr(generation_config, "do_sample", False))
-    processors = Processors(logits_processor, sampling=sampling)
+    processors = Processors(logits_processor, sampled_by=generation_config if sampling else None)
     prompt = Prompt(input_ids, model_kwargs, processors, generation_config, _rows_an_input(generation_config))
     prompts = prompt.input_ids[prompt.rows]
     strategy = _strategy(model, asked, generation_config, diversity, sampling)

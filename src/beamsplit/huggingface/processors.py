@@ -20,7 +20,12 @@ from beamsplit.model import Guided, wide
 
 __all__ = ["Processors", "stop_by"]
 
-_WARPERS = ("TemperatureLogitsWarper", "TopKLogitsWarper", "TopPLogitsWarper", "MinPLogitsWarper")
+_WARPERS = {  # and what `generate` makes them of
+    "TemperatureLogitsWarper": "temperature",
+    "TopKLogitsWarper": "top_k",
+    "TopPLogitsWarper": "top_p",
+    "MinPLogitsWarper": "min_p",
+}
 _TIED_TO_ROWS = (
     "UnbatchedClassifierFreeGuidanceLogitsProcessor",
     "ClassifierFreeGuidanceLogitsProcessor",
@@ -33,9 +38,13 @@ _Process = Callable[[Tensor, Tensor, Tensor], Tensor]  # (sequences, scores, own
 class Processors:
     """Logits processors, applied to log-probabilities as beam search in transformers does."""
 
-    def __init__(self, processors: Iterable[Any] = (), *, sampling: bool = False) -> None:
-        kept = _without_last_warpers(processors) if sampling else list(processors)
-        self._all = [_by_owner(each) for each in kept]
+    def __init__(self, processors: Iterable[Any] = (), *, sampled_by: Any = None) -> None:
+        """`sampled_by`: the generation config, if there is to be sampling."""
+        self._all = [
+            _by_owner(each)
+            for each in processors
+            if sampled_by is None or not _is_left_to_the_strategy(each, sampled_by)
+        ]
 
     def __bool__(self) -> bool:
         return bool(self._all)
@@ -52,17 +61,10 @@ class Processors:
         return Guided(logits, guidance, bounded=True)
 
 
-def _without_last_warpers(processors: Iterable[Any]) -> list[Any]:
-    """Without those that `generate` adds, after the user's own, for settings that the strategy sees to."""
-    kept: list[Any] = []
-    dropped: set[str] = set()
-    for processor in reversed(list(processors)):
-        name = type(processor).__name__
-        if name in _WARPERS and name not in dropped:
-            dropped.add(name)
-        else:
-            kept.append(processor)
-    return kept[::-1]
+def _is_left_to_the_strategy(processor: Any, config: Any) -> bool:
+    """Whether `generate` has added it for a setting that the strategy sees to, and not the user."""
+    setting = _WARPERS.get(type(processor).__name__)
+    return setting is not None and getattr(processor, setting) == getattr(config, setting, None)
 
 
 def _by_owner(processor: Any) -> _Process:
