@@ -162,3 +162,12 @@ def test_at_the_last_step_the_unfinished_count_even_if_the_ends_have_filled_the_
     old = GenerationScorer(length_penalty=0.0, early_stopping=True, groups_of_old=True)
     (found,) = decode(COIN, [0], BeamSearch(beams=2), max_length=2, end=1, scorer=old)
     assert [(h.tokens, h.finished) for h in found] == [((1,), True), ((0, 1), True)]
+
+
+def test_lists_stay_short_when_the_rule_ends_everything() -> None:
+    model = PrefixHashModel(vocabulary=500)
+    everything = steps(
+        model, [0], BeamSearch(beams=2), max_length=5, stop=lambda inputs, _: torch.ones_like(inputs)
+    )
+    (step,) = everything
+    assert step.moves[0].width < 500
