@@ -1,0 +1,190 @@
+"""The files that pictures' captions and questions come in.
+
+.jsonl  {"image": id, "captions" or "questions": [...], "difficulty": number, if known} on each line
+.json   COCO's captions_*.json, or Karpathy's dataset_*.json, which has splits
+.mat    PASCAL-50S, as released with CIDEr (Vedantam et al. 2015): pascal50S.mat
+.csv    VQG (Mostafazadeh et al. 2016): coco_train_all.csv and its siblings
+
+Any may be gzipped.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+from beamsplit.checks import number, shown
+from beamsplit.data import files
+from beamsplit.data.described import Described, picture, picture_of_file
+from beamsplit.data.files import AnyPath, field, listed, names, texts
+from beamsplit.errors import ArgumentError
+
+__all__ = ["read_described"]
+
+Rows: TypeAlias = Iterator[tuple[str | None, Described]]
+"""Pictures, each with its split where the file has splits."""
+
+
+def read_described(path: AnyPath, *, split: str | Sequence[str] | None = None) -> list[Described]:
+    """Pictures with their captions or questions, from a file in any of the formats above.
+
+    `split` picks one or several of a file that has them: "test", or ("train", "restval").
+
+    Blank texts are left out, and so are pictures without texts, unless the file tells their difficulty.
+    """
+    rows = FORMATS[files.extension(path, FORMATS)](path)
+    told = [(part, row) for part, row in rows if row.texts or row.difficulty is not None]
+    if not told:
+        raise ArgumentError(f"{path}: no picture with a text in it")
+    return [row for _, row in told] if split is None else _picked(path, told, split)
+
+
+def _picked(
+    path: AnyPath, rows: list[tuple[str | None, Described]], split: str | Sequence[str]
+) -> list[Described]:
+    wanted = {split} if isinstance(split, str) else set(split)
+    present = sorted({part for part, _ in rows if part is not None})
+    if not present:
+        raise ArgumentError(f"{path}: has no splits, leave out split={shown(split)}")
+    if not wanted or not wanted <= set(present):
+        raise ArgumentError(f"{path}: no split {shown(split)} (it has: {names(present)})")
+    return [row for part, row in rows if part in wanted]
+
+
+def _json_lines(path: AnyPath) -> Rows:
+    for where, row in files.json_lines(path):
+        image = picture(field(row, "image", where), "image", where)
+        difficulty = row.get("difficulty")
+        if difficulty is not None:
+            difficulty = number(f"{where}: difficulty", difficulty)
+        yield None, Described(image, _said(row, where, difficulty is not None), difficulty)
+
+
+def _said(row: dict[str, Any], where: str, may_lack: bool) -> tuple[str, ...]:
+    for key in ("captions", "questions"):
+        if key in row:
+            return texts(row[key], key, where)
+    if may_lack:
+        return ()
+    raise ArgumentError(f"{where}: no 'captions' or 'questions' (it has: {names(row)})")
+
+
+def _json(path: AnyPath) -> Rows:
+    found = files.parsed(files.text(path), str(path))
+    for key, read in JSON_FORMATS.items():
+        if isinstance(found, dict) and key in found:
+            return read(listed(found[key], key, str(path)), path)
+    raise ArgumentError(f"{path}: neither COCO's captions (no 'annotations') nor Karpathy's (no 'images')")
+
+
+def _coco(annotations: list[Any], path: AnyPath) -> Rows:
+    gathered: dict[str, list[Any]] = {}
+    for index, row in enumerate(annotations):
+        where = f"{path}, annotations[{index}]"
+        caption = texts([field(row, "caption", where)], "caption", where)
+        image = picture(field(row, "image_id", where), "image_id", where)
+        gathered.setdefault(image, []).extend(caption)
+    for image, captions in gathered.items():
+        yield None, Described(image, tuple(captions))
+
+
+def _karpathy(images: list[Any], path: AnyPath) -> Rows:
+    for index, row in enumerate(images):
+        where = f"{path}, images[{index}]"
+        sentences = listed(field(row, "sentences", where), "sentences", where)
+        said = texts([_sentence(each, where) for each in sentences], "sentences", where)
+        yield str(field(row, "split", where)), Described(_karpathy_picture(row, where), said)
+
+
+def _sentence(sentence: Any, where: str) -> Any:
+    if isinstance(sentence, dict) and "raw" not in sentence and "tokens" in sentence:
+        return " ".join(texts(sentence["tokens"], "tokens", where))
+    return field(sentence, "raw", f"{where}, sentences")
+
+
+def _karpathy_picture(row: dict[str, Any], where: str) -> str:
+    if "cocoid" in row:
+        return picture(row["cocoid"], "cocoid", where)
+    if "filename" in row:  # says more than imgid, which is only a place in the list
+        return picture_of_file(picture(row["filename"], "filename", where))
+    if "imgid" in row:
+        return picture(row["imgid"], "imgid", where)
+    raise ArgumentError(f"{where}: no 'cocoid', 'filename' or 'imgid' (it has: {names(row)})")
+
+
+def _vqg(path: AnyPath) -> Rows:
+    reader = csv.DictReader(io.StringIO(files.text(path), newline=""))
+    try:
+        _has_columns(reader.fieldnames or (), ("image_id", "questions"), path)
+        for row in reader:
+            where = f"{path}, line {reader.line_num}"
+            image = picture_of_file(picture(row["image_id"], "image_id", where))
+            if row["questions"] is None:
+                raise ArgumentError(f"{where}: no questions, the line has too few columns")
+            yield None, Described(image, texts(row["questions"].split("---"), "questions", where))
+    except csv.Error as error:
+        raise ArgumentError(f"{path}, line {reader.line_num}: not CSV ({error})") from error
+
+
+def _has_columns(columns: Sequence[str], needed: Sequence[str], path: AnyPath) -> None:
+    for name in needed:
+        if name not in columns:
+            raise ArgumentError(f"{path}: no column {name!r} (it has: {names(columns)})")
+
+
+# Releases differ in what they call the two fields.
+_IMAGE_FIELDS = ("img", "image", "name")
+_TEXT_FIELDS = ("sent", "sentences")
+
+
+def _pascal50s(path: AnyPath) -> Rows:
+    variables = _matlab(path)
+    for value in variables.values():
+        fields = getattr(getattr(value, "dtype", None), "names", None) or ()
+        image = next((name for name in _IMAGE_FIELDS if name in fields), None)
+        said = next((name for name in _TEXT_FIELDS if name in fields), None)
+        if image and said:
+            return _records(value.ravel(), image, said, path)
+    raise ArgumentError(
+        f"{path}: no struct with fields img and sent, such as train_sent_final (it has: {names(variables)})"
+    )
+
+
+def _matlab(path: AnyPath) -> dict[str, Any]:
+    data, scipy_io = files.content(path), files.need("scipy.io")
+    try:
+        found = scipy_io.loadmat(io.BytesIO(data))
+    except Exception as error:  # a broken file may raise anything there
+        raise ArgumentError(f"{path}: not a .mat file that can be read ({shown(error)})") from error
+    return {name: value for name, value in found.items() if not name.startswith("__")}
+
+
+def _records(records: Any, image: str, said: str, path: AnyPath) -> Rows:
+    for index, record in enumerate(records):
+        where = f"{path}, picture {index + 1}"
+        name = picture("".join(_strings(record[image], image, where)), image, where)
+        yield None, Described(picture_of_file(name), texts(_strings(record[said], said, where), said, where))
+
+
+def _strings(value: Any, key: str, where: str) -> list[str]:
+    """The strings in a cell, which may lie in cells again."""
+    if isinstance(value, str):
+        return [str(value)]
+    if not hasattr(value, "ravel") or (value.size and value.dtype.kind not in "UO"):
+        raise ArgumentError(f"{where}: {key} must be text, not {shown(value)}")
+    return [string for each in value.ravel() for string in _strings(each, key, where)]
+
+
+JSON_FORMATS: dict[str, Callable[[list[Any], AnyPath], Rows]] = {
+    "annotations": _coco,  # before "images", which COCO has too
+    "images": _karpathy,
+}
+
+FORMATS: dict[str, Callable[[AnyPath], Rows]] = {
+    ".jsonl": _json_lines,
+    ".json": _json,
+    ".mat": _pascal50s,
+    ".csv": _vqg,
+}

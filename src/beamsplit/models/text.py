@@ -1,0 +1,100 @@
+"""Text to numbers and back: word pieces for translation, words for captions and questions."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import sentencepiece
+from torch import Tensor
+
+from beamsplit.errors import ArgumentError
+
+__all__ = ["BEGIN", "END", "PAD", "UNKNOWN", "Pieces", "Words", "normalised", "words_of"]
+
+PAD, UNKNOWN, BEGIN, END = range(4)
+"""The first ids of every vocabulary."""
+
+_SPACES = re.compile(r"\s+")
+_ALIKE = str.maketrans({"’": "'", "‘": "'", "\u00ad": None, "\u200b": None, "\ufeff": None})
+_WORD = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*|'[a-z]+")
+
+
+def normalised(text: str) -> str:
+    """Text as the translator reads and writes it: composed letters, straight apostrophes, plain spaces.
+
+    French sets narrow or no-break spaces before some signs, and its texts do so unevenly. Here they are
+    all plain, in training, in output and in scoring.
+
+    >>> normalised("Qu’est-ce\\u202f? ")
+    "Qu'est-ce ?"
+    """
+    return _SPACES.sub(" ", unicodedata.normalize("NFC", text).translate(_ALIKE)).strip()
+
+
+class Pieces:
+    """Word pieces of a sentencepiece model, from its bytes."""
+
+    def __init__(self, model: bytes) -> None:
+        self.model = model
+        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+
+    def __len__(self) -> int:
+        return int(self._processor.vocab_size())
+
+    def ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Pieces of texts that are normalised, without begin or end."""
+        return self._processor.encode(list(texts))  # type: ignore[no-any-return]
+
+    def text(self, ids: Sequence[int]) -> str:
+        return str(self._processor.decode([i for i in ids if i > END]))
+
+
+class Words:
+    """A vocabulary of whole words, in lower case.
+
+    >>> words = Words(["a", "man", "'s", "hat"])
+    >>> words.ids("A man's hat.")
+    [4, 5, 6, 7]
+    >>> words.text([4, 5, 6, 7, END])
+    "a man's hat"
+    """
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.words = tuple(words)
+        self._ids = {word: place + END + 1 for place, word in enumerate(self.words)}
+        if len(self._ids) != len(self.words):
+            raise ArgumentError("words must be different from each other")
+
+    @classmethod
+    def counted(cls, texts: Iterable[str], at_least: int) -> Words:
+        """The words that occur so often, most frequent first."""
+        counts = Counter(word for text in texts for word in words_of(text))
+        often = [word for word, count in counts.items() if count >= at_least]
+        return cls(sorted(often, key=lambda word: (-counts[word], word)))
+
+    def __len__(self) -> int:
+        return len(self.words) + END + 1
+
+    def ids(self, text: str) -> list[int]:
+        return [self._ids.get(word, UNKNOWN) for word in words_of(text)]
+
+    def id(self, word: str) -> int | None:
+        """The id of a word, if it is there."""
+        return self._ids.get(word)
+
+    def text(self, ids: Sequence[int]) -> str:
+        return " ".join(self.words[i - END - 1] for i in ids if i > END).replace(" '", "'")
+
+
+def words_of(text: str) -> list[str]:
+    """Words in lower case, without punctuation; an ending such as 's is a word."""
+    return _WORD.findall(normalised(text).lower())
+
+
+def unspeakable(logits: Tensor) -> Tensor:
+    """Logits [rows vocab] in which padding, the unknown word and the beginning cannot be said."""
+    logits[..., :END] = -float("inf")
+    return logits

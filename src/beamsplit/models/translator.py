@@ -1,0 +1,225 @@
+"""A translator: a bidirectional GRU reads, a GRU with Bahdanau's attention writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, overload
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
+
+from beamsplit.errors import ArgumentError
+from beamsplit.hypotheses import Hypotheses
+from beamsplit.models import inputs, storage
+from beamsplit.models.text import BEGIN, END, PAD, UNKNOWN, Pieces, normalised, unspeakable
+from beamsplit.models.unconditioned import Unconditioned
+from beamsplit.strategies import DiverseBeamSearch, Strategy
+
+__all__ = ["Memory", "Translator", "TranslatorSizes"]
+
+LONGEST = 160
+"""The most pieces of a text that is taken; sentences of the training data have up to about 60."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslatorSizes:
+    """How large the network's parts are."""
+
+    embedding: int = 384
+    encoder: int = 384  # of each direction
+    decoder: int = 512
+    attention: int = 256
+
+
+class Memory(NamedTuple):
+    """What the decoder may look back at: a row for each input."""
+
+    keys: Tensor  # [batch source attention]
+    values: Tensor  # [batch source 2*encoder]
+    padding: Tensor  # [batch source], true where there is nothing
+
+
+class State(NamedTuple):
+    """Beams of one input look at the same row of the memory, which is not copied for them."""
+
+    memory: Memory
+    owner: Tensor  # [rows] the row of the memory that a beam looks at
+    asking: Tensor  # [rows decoder]
+    writing: Tensor  # [rows decoder]
+
+
+class Translator(nn.Module):
+    """English to French, a `StepModel` whose inputs are texts.
+
+    The decoder has two GRU layers: the state of the first asks, Bahdanau's attention answers, and the
+    second reads the answer and writes. So nothing in a teacher-forced sentence waits for the word before,
+    and training is a few large operations.
+    """
+
+    end = END
+
+    def __init__(self, pieces: Pieces, sizes: TranslatorSizes, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.pieces = pieces
+        self.sizes = sizes
+        embedding, memory, decoder = sizes.embedding, 2 * sizes.encoder, sizes.decoder
+        self.embedding = nn.Embedding(len(pieces), embedding)  # of both languages, and of the output
+        self.encoder = nn.GRU(
+            embedding, sizes.encoder, num_layers=2, dropout=dropout, bidirectional=True, batch_first=True
+        )
+        self.first_states = nn.Linear(memory, 2 * decoder)
+        self.asking = nn.GRU(embedding, decoder, batch_first=True)
+        self.key = nn.Linear(memory, sizes.attention)
+        self.query = nn.Linear(decoder, sizes.attention, bias=False)
+        self.energy = nn.Linear(sizes.attention, 1, bias=False)
+        self.writing = nn.GRU(decoder + memory, decoder, batch_first=True)
+        self.output = nn.Linear(decoder + memory + embedding, embedding)
+        self.bias = nn.Parameter(torch.zeros(len(pieces)))
+        self.dropout = nn.Dropout(dropout)
+        nn.init.normal_(self.embedding.weight, std=embedding**-0.5)
+
+    # Text in, text out
+
+    @overload
+    def translate(self, text: str, strategy: Strategy | None = None, **options: Any) -> Hypotheses: ...
+    @overload
+    def translate(
+        self, text: Sequence[str], strategy: Strategy | None = None, **options: Any
+    ) -> list[Hypotheses]: ...
+    def translate(
+        self, text: str | Sequence[str], strategy: Strategy | None = None, **options: Any
+    ) -> Hypotheses | list[Hypotheses]:
+        """Translations of a text, or of each of a list; by default six, by diverse beam search.
+
+        `options` are those of `beamsplit.decode`, and `batch_size`.
+        """
+        strategy = DiverseBeamSearch(groups=6, strength=0.7) if strategy is None else strategy
+        texts = [text] if isinstance(text, str) else text
+        lists = inputs.decode_in_batches(self, texts, strategy, max_length=LONGEST, **options)
+        return lists[0] if isinstance(text, str) else lists
+
+    def to_text(self, tokens: Sequence[int]) -> str:
+        return self.pieces.text(tokens)
+
+    @property
+    def word_vectors(self) -> Tensor:
+        """[pieces dimensions] the vectors of the pieces, for the `Embedding` term."""
+        return self.embedding.weight.detach()
+
+    @property
+    def language_model(self) -> Unconditioned:
+        """The same network without a source: French in general, for `AntiLanguageModel`."""
+        return Unconditioned(self)
+
+    # The three verbs
+
+    def start(self, texts: Sequence[str]) -> tuple[Tensor, State]:
+        return self._begin([[*ids, END] for ids in self._read(texts)])
+
+    def start_without(self, count: int) -> tuple[Tensor, State]:
+        """As `start`, for inputs of which nothing is known."""
+        return self._begin([[END]] * count)
+
+    @torch.no_grad()
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        embedded = self.embedding(tokens).unsqueeze(1)
+        hidden, asking, writing = self._decode(embedded, state)
+        logits = self.logits(hidden.squeeze(1))
+        return unspeakable(logits), State(state.memory, state.owner, asking, writing)
+
+    def select(self, state: State, rows: Tensor) -> State:
+        return State(state.memory, *(part.index_select(0, rows) for part in state[1:]))
+
+    def join(self, states: Sequence[State]) -> State:
+        """States of one search: they have one memory."""
+        if any(state.memory is not states[0].memory for state in states):
+            raise ArgumentError("states of a translator can be joined only if they began together")
+        return State(states[0].memory, *(torch.cat(parts) for parts in list(zip(*states, strict=True))[1:]))
+
+    # The network
+
+    def encode(self, source: Tensor) -> tuple[Memory, Tensor]:
+        """What to look back at, and the decoder's first states [batch 2*decoder]; source [batch time]."""
+        padding = source == PAD
+        lengths = (~padding).sum(1)
+        packed = pack_padded_sequence(
+            self.dropout(self.embedding(source)), lengths.cpu(), batch_first=True, enforce_sorted=False
+        )
+        values, _ = pad_packed_sequence(self.encoder(packed)[0], batch_first=True)
+        values = self.dropout(values)
+        mean = values.masked_fill(padding.unsqueeze(2), 0.0).sum(1) / lengths.unsqueeze(1)
+        return Memory(self.key(values), values, padding), torch.tanh(self.first_states(mean))
+
+    def teach(self, source: Tensor, target: Tensor) -> Tensor:
+        """What the network has to say before each of `target` [batch time]: [batch time embedding]."""
+        memory, first = self.encode(source)
+        owner = torch.arange(source.shape[0], device=source.device)
+        before = torch.cat([torch.full_like(target[:, :1], BEGIN), target[:, :-1]], 1)
+        embedded = self.dropout(self.embedding(before))
+        return self._decode(embedded, State(memory, owner, *first.chunk(2, 1)))[0]
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """[... embedding] -> [... pieces]"""
+        return nn.functional.linear(hidden, self.embedding.weight, self.bias)
+
+    def _decode(self, embedded: Tensor, state: State) -> tuple[Tensor, Tensor, Tensor]:
+        """From embedded tokens [rows time embedding]: [rows time embedding], and the layers' states."""
+        asked, asking = self.asking(embedded, state.asking.unsqueeze(0).contiguous())
+        asked = self.dropout(asked)
+        context = self._attend(asked, state)
+        written, writing = self.writing(
+            torch.cat([asked, context], 2), state.writing.unsqueeze(0).contiguous()
+        )
+        hidden = self.output(torch.cat([self.dropout(written), context, embedded], 2))
+        return self.dropout(hidden), asking.squeeze(0), writing.squeeze(0)
+
+    def _attend(self, asked: Tensor, state: State) -> Tensor:
+        """[rows time decoder] -> [rows time 2*encoder]"""
+        keys, values, padding = (part.index_select(0, state.owner) for part in state.memory)
+        energies = self.energy(torch.tanh(self.query(asked).unsqueeze(2) + keys.unsqueeze(1))).squeeze(3)
+        weights = energies.masked_fill(padding.unsqueeze(1), -torch.inf).softmax(2)  # [rows time source]
+        return torch.bmm(weights, values)
+
+    @torch.no_grad()
+    def _begin(self, sources: Sequence[Sequence[int]]) -> tuple[Tensor, State]:
+        device = self.bias.device
+        padded = pad_sequence([torch.tensor(ids) for ids in sources], batch_first=True, padding_value=PAD)
+        memory, first = self.encode(padded.to(device))
+        rows = torch.arange(len(sources), device=device)
+        return self.step(torch.full_like(rows, BEGIN), State(memory, rows, *first.chunk(2, 1)))
+
+    def _read(self, texts: Sequence[str]) -> list[list[int]]:
+        inputs.check_texts(texts)
+        read = self.pieces.ids([normalised(text) for text in texts])
+        for place, ids in enumerate(read):
+            if len(ids) > LONGEST:
+                raise ArgumentError(
+                    f"text {place} has {len(ids)} word pieces and the translator reads at most {LONGEST}: "
+                    "split it into sentences"
+                )
+            if ids.count(UNKNOWN) * 3 > len(ids):
+                raise ArgumentError(
+                    f"text {place} is {inputs.quoted(texts[place])}, in letters the translator does not "
+                    "know: it reads English"
+                )
+        return read
+
+    # Files
+
+    def save(self, path: Path) -> None:
+        """Weights, sizes and pieces in one file."""
+        tensors = {**self.state_dict(), "pieces": torch.tensor(list(self.pieces.model), dtype=torch.uint8)}
+        storage.write(path, tensors, {"kind": "translator", "sizes": asdict(self.sizes)})
+
+    @classmethod
+    def from_file(cls, path: Path) -> Translator:
+        tensors, description = storage.read(path)
+        storage.check_kind(path, description, "translator")
+        pieces = Pieces(bytes(tensors.pop("pieces").tolist()))
+        with torch.device("meta"):
+            made = cls(pieces, TranslatorSizes(**description["sizes"]))
+        made.load_state_dict(tensors, assign=True)
+        return made.eval().requires_grad_(False)

@@ -1,0 +1,42 @@
+"""A conditional model that is told nothing: U(y), as `AntiLanguageModel` needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Sized
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from beamsplit.model import JoinableModel
+
+__all__ = ["Unconditioned"]
+
+
+class Conditional(JoinableModel, Protocol):
+    """A model trained with its condition left out now and then, so that it can do without."""
+
+    end: int
+
+    def start_without(self, count: int) -> tuple[Tensor, Any]: ...
+    def to_text(self, tokens: Sequence[int]) -> str: ...
+
+
+class Unconditioned:
+    """The same network; of the inputs only their number counts."""
+
+    def __init__(self, model: Conditional) -> None:
+        self._model = model
+        self.end = model.end
+        self.to_text = model.to_text
+
+    def start(self, inputs: Sized) -> tuple[Any, Any]:
+        return self._model.start_without(len(inputs))
+
+    def step(self, tokens: Tensor, state: Any) -> tuple[Any, Any]:
+        return self._model.step(tokens, state)
+
+    def select(self, state: Any, rows: Tensor) -> Any:
+        return self._model.select(state, rows)
+
+    def join(self, states: Sequence[Any]) -> Any:
+        return self._model.join(states)

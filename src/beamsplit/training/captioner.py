@@ -1,0 +1,172 @@
+"""Training of the captioner, and of the questioner, which begins as a captioner."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from beamsplit.data import Described, Features, Projection
+from beamsplit.models.pictures import Captioner, PictureModel, PictureSizes, Questioner
+from beamsplit.models.text import END, Words
+from beamsplit.training.loop import Recipe, fit, imitation
+from beamsplit.training.progress import Progress
+from beamsplit.training.teachers import Apprenticeship, Stage
+from beamsplit.training.texts import Texts, TextsOfPictures
+
+__all__ = [
+    "CaptionerSettings",
+    "Part",
+    "QuestionerSettings",
+    "apprenticeship",
+    "folded",
+    "train_questioner",
+    "unfolded",
+]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Pictures, what people said of them, and what a network saw in them."""
+
+    described: Sequence[Described]
+    features: Features
+
+    def texts(self, words: Words, device: torch.device) -> Texts:
+        return Texts.of(self.described, self.features, words).to(device)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptionerSettings:
+    """What the captioner that ships was trained with."""
+
+    at_least: int = 5  # times that a word occurs
+    smoothing: float = 0.1
+    student: Stage = field(
+        default=Stage(
+            sizes=PictureSizes(hidden=896),
+            recipe=Recipe(epochs=16, batch=1024, learning_rate=2e-3, dropout=0.15),
+        )
+    )
+    teachers: int = 3
+    teacher: Stage = field(
+        default=Stage(
+            sizes=PictureSizes(hidden=1536),
+            recipe=Recipe(epochs=14, batch=1024, learning_rate=2e-3, dropout=0.3),
+        )
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuestionerSettings:
+    """What the questioner that ships was trained with."""
+
+    at_least: int = 2  # times that a word occurs which the captioner does not know
+    smoothing: float = 0.1
+    recipe: Recipe = field(
+        default=Recipe(epochs=10, batch=256, learning_rate=5e-4, dropout=0.4, average=0.99)
+    )
+
+
+def apprenticeship(
+    train: Part, valid: Part, settings: CaptionerSettings, *, work: Path, seed: int, device: torch.device
+) -> Apprenticeship[Captioner]:
+    """The training of a captioner."""
+    words = Words.counted((text for each in train.described for text in each.texts), settings.at_least)
+    train_texts, valid_texts = train.texts(words, device), valid.texts(words, device)
+    width = train.features.values.shape[1]
+    return Apprenticeship(
+        name="captioner",
+        build=lambda stage: Captioner(
+            words, replace(stage.sizes, features=width), dropout=stage.recipe.dropout
+        ),
+        load=Captioner.from_file,
+        examples=lambda recipe, drawn: TextsOfPictures(
+            train_texts, valid_texts, batch=recipe.batch, seed=drawn
+        ),
+        student=settings.student,
+        teacher=settings.teacher,
+        teachers=settings.teachers,
+        smoothing=settings.smoothing,
+        seed=seed,
+        device=device,
+        work=work,
+    )
+
+
+def train_questioner(
+    captioner: PictureModel,
+    train: Part,
+    valid: Part,
+    settings: QuestionerSettings,
+    *,
+    work: Path,
+    seed: int,
+    device: torch.device,
+) -> Questioner:
+    """A captioner that has learned to ask."""
+    torch.manual_seed(seed)
+    texts = [text for each in train.described for text in each.texts]
+    words = _words_to_ask_with(texts, captioner.words, settings.at_least)
+    model = Questioner(words, captioner.sizes, dropout=settings.recipe.dropout)
+    _begin_as(model, captioner)
+    examples = TextsOfPictures(
+        train.texts(words, device), valid.texts(words, device), batch=settings.recipe.batch, seed=seed
+    )
+    fit(
+        model,
+        examples,
+        settings.recipe,
+        loss=imitation(smoothing=settings.smoothing),
+        state=work / "questioner.state",
+        seed=seed,
+        device=device,
+        progress=Progress("questioner"),
+    )
+    return model
+
+
+def unfolded(model: PictureModel, projection: Projection) -> None:
+    """Let a model that learned from projected features take the features themselves."""
+    weight = model.picture.weight.detach().cpu() @ projection.components
+    _replace_picture_layer(model, weight, model.picture.bias.detach().cpu() - weight @ projection.mean)
+
+
+def folded(model: PictureModel, projection: Projection) -> None:
+    """The opposite: let a model that takes features take projected ones.
+
+    Training goes on with those, since steps in the other directions would lead anywhere.
+    """
+    weight, bias = model.picture.weight.detach().cpu(), model.picture.bias.detach().cpu()
+    _replace_picture_layer(model, weight @ projection.components.T, bias + weight @ projection.mean)
+
+
+def _replace_picture_layer(model: PictureModel, weight: Tensor, bias: Tensor) -> None:
+    layer = torch.nn.Linear(weight.shape[1], weight.shape[0], device="meta")
+    layer.load_state_dict({"weight": weight, "bias": bias}, assign=True)
+    model.picture = layer.to(model.bias.device)
+    model.sizes = replace(model.sizes, features=weight.shape[1])
+
+
+def _words_to_ask_with(texts: Sequence[str], known: Words, at_least: int) -> Words:
+    """The words of questions that the captioner knows, and others if they are frequent."""
+    frequent, all_words = Words.counted(texts, at_least), Words.counted(texts, 1)
+    wanted = set(known.words) | set(frequent.words)
+    return Words([word for word in all_words.words if word in wanted])
+
+
+@torch.no_grad()
+def _begin_as(model: PictureModel, other: PictureModel) -> None:
+    """Take over the weights; words that the other does not have keep theirs."""
+    own, theirs = model.state_dict(), other.state_dict()
+    common = [(place, other.words.id(word)) for place, word in enumerate(model.words.words, END + 1)]
+    pairs = [(here, there) for here, there in common if there is not None] + [(i, i) for i in range(END + 1)]
+    here, there = (torch.tensor(each) for each in zip(*pairs, strict=True))
+    for name, value in theirs.items():
+        if name in ("embedding.weight", "bias"):
+            own[name][here] = value[there].to(own[name])
+        else:
+            own[name].copy_(value)

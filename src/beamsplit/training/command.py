@@ -1,0 +1,234 @@
+"""The command line of training: `python -m beamsplit.training ...`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from beamsplit.data import (
+    Described,
+    data_folder,
+    read_described,
+    read_features,
+    read_pairs,
+    read_projection,
+)
+from beamsplit.errors import BeamsplitError
+from beamsplit.models.pictures import Captioner
+from beamsplit.training import captioner, translator
+from beamsplit.training.captioner import CaptionerSettings, Part, QuestionerSettings
+from beamsplit.training.teachers import Stage
+from beamsplit.training.translator import TranslatorSettings
+
+__all__ = ["main"]
+
+WEIGHTS = Path(__file__).parent.parent / "models" / "weights"
+
+
+def train_translator(options: argparse.Namespace) -> None:
+    folder = data_folder(options.data) / "translation"
+    train = read_pairs(*(options.train or [folder / "tatoeba.train.jsonl.gz"]))
+    valid = read_pairs(*(options.valid or [folder / "tatoeba.valid.jsonl.gz"]))
+    settings = _shortened(TranslatorSettings(), options)
+    training = translator.apprenticeship(
+        train[: options.limit], valid, settings, work=options.work, seed=options.seed, device=options.device
+    )
+    if options.teacher is not None:
+        training.train_teacher(options.teacher)
+    else:
+        training.train().save(options.out or WEIGHTS / "en-fr.safetensors")
+
+
+def train_captioner(options: argparse.Namespace) -> None:
+    folder = data_folder(options.data)
+    train, valid = (_captions(folder / "captions", part, options) for part in ("train", "valid"))
+    kept = Part(_without(train.described, options.without, folder)[: options.limit], train.features)
+    settings = _shortened(CaptionerSettings(), options)
+    training = captioner.apprenticeship(
+        kept, valid, settings, work=options.work, seed=options.seed, device=options.device
+    )
+    if options.teacher is not None:
+        training.train_teacher(options.teacher)
+        return
+    model = training.train().cpu()
+    if projection := _projection(folder, options):
+        captioner.unfolded(model, projection)
+    model.save(options.out or WEIGHTS / "captioner.safetensors")
+
+
+def train_questioner(options: argparse.Namespace) -> None:
+    folder = data_folder(options.data)
+    features = read_features(options.features or folder / "questions" / "vqg.features.npz")
+    train, valid = (
+        Part(read_described(given or folder / "questions" / f"vqg.{part}.jsonl.gz"), features)
+        for given, part in ((options.train, "train"), (options.valid, "val"))
+    )
+    begin = Captioner.from_file(options.captioner or WEIGHTS / "captioner.safetensors")
+    projection = _projection(folder, options)
+    if projection:
+        captioner.folded(begin, projection)
+    settings = QuestionerSettings()
+    if options.epochs:
+        settings = replace(settings, recipe=replace(settings.recipe, epochs=options.epochs))
+    kept = Part(train.described[: options.limit], train.features)
+    model = captioner.train_questioner(
+        begin, kept, valid, settings, work=options.work, seed=options.seed, device=options.device
+    ).cpu()
+    if projection:
+        captioner.unfolded(model, projection)
+    model.save(options.out or WEIGHTS / "questioner.safetensors")
+
+
+def _captions(folder: Path, part: str, options: argparse.Namespace) -> Part:
+    given = vars(options)
+    return Part(
+        read_described(given[part] or folder / f"coco.{part}.jsonl.gz", split=given[f"{part}_split"]),
+        read_features(given[f"{part}_features"] or folder / f"coco.{part}.features.npz"),
+    )
+
+
+def _without(described: Sequence[Described], files: Sequence[Path] | None, folder: Path) -> list[Described]:
+    """Pictures that are not in these files: by default, those that questions are tested on."""
+    if files is None:
+        files = [folder / "questions" / f"vqg.{part}.jsonl.gz" for part in ("val", "test")]
+    held_out = {each.image for file in files for each in read_described(file)}
+    return [each for each in described if each.image not in held_out]
+
+
+def _projection(folder: Path, options: argparse.Namespace) -> Any:
+    if options.whole_features:
+        return None
+    return read_projection(options.projection or folder / "captions" / "features.projection.npz")
+
+
+def _shortened(settings: Any, options: argparse.Namespace) -> Any:
+    """The settings with fewer epochs or teachers, if that was asked for."""
+    if options.epochs is not None:
+        settings = replace(
+            settings,
+            student=_of_epochs(settings.student, options.epochs),
+            teacher=_of_epochs(settings.teacher, options.epochs),
+        )
+    return settings if options.teachers is None else replace(settings, teachers=options.teachers)
+
+
+def _of_epochs(stage: Stage, epochs: int) -> Stage:
+    return replace(stage, recipe=replace(stage.recipe, epochs=epochs))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    try:
+        options.run(options)
+    except (BeamsplitError, ImportError, OSError) as error:
+        print(f"{_PROGRAM}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"{_PROGRAM}: stopped; the same command goes on from {options.work}", file=sys.stderr)
+        return 130
+    return 0
+
+
+_PROGRAM = "python -m beamsplit.training"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=_PROGRAM,
+        description="Train the models that come with beamsplit, or your own of their kind. A training that was "
+        "stopped goes on where it was when the same command is given again.",
+    )
+    kinds = parser.add_subparsers(required=True, metavar="MODEL")
+    for add in (_add_translator, _add_captioner, _add_questioner):
+        add(kinds)
+    return parser
+
+
+def _add_translator(kinds: Any) -> None:
+    made = _add(kinds, "translator", train_translator, "translation/tatoeba.{train,valid}.jsonl.gz")
+    for part in ("train", "valid"):
+        made.add_argument(
+            f"--{part}",
+            type=Path,
+            nargs="+",
+            metavar="FILE",
+            help="sentence pairs: a .jsonl or .tsv file, or two text files line by line",
+        )
+    _add_teachers(made)
+
+
+def _add_captioner(kinds: Any) -> None:
+    made = _add(kinds, "captioner", train_captioner, "captions/coco.{train,valid}.{jsonl.gz,features.npz}")
+    for part in ("train", "valid"):
+        made.add_argument(
+            f"--{part}", type=Path, metavar="FILE", help="captions: COCO's or Karpathy's .json, or .jsonl"
+        )
+        made.add_argument(f"--{part}-split", metavar="NAME", help="the split of Karpathy's file to read")
+        made.add_argument(f"--{part}-features", type=Path, metavar="FILE", help="features of its pictures")
+    made.add_argument(
+        "--without",
+        type=Path,
+        nargs="*",
+        metavar="FILE",
+        help="leave out the pictures in these files (default: those that questions are tested on)",
+    )
+    _add_projection(made)
+    _add_teachers(made)
+
+
+def _add_questioner(kinds: Any) -> None:
+    made = _add(
+        kinds, "questioner", train_questioner, "questions/vqg.{train,val}.jsonl.gz and vqg.features.npz"
+    )
+    for part in ("train", "valid"):
+        made.add_argument(f"--{part}", type=Path, metavar="FILE", help="questions: VQG's .csv, or .jsonl")
+    made.add_argument("--features", type=Path, metavar="FILE", help="features of the pictures")
+    made.add_argument("--captioner", type=Path, metavar="FILE", help="what to begin with (default: ours)")
+    _add_projection(made)
+
+
+def _add(kinds: Any, name: str, run: Any, reads: str) -> argparse.ArgumentParser:
+    made: argparse.ArgumentParser = kinds.add_parser(
+        name, help=f"train a {name}", description=f"Train a {name}. It reads {reads} in the data folder."
+    )
+    made.set_defaults(run=run)
+    made.add_argument("--data", metavar="DIR", help="the data folder (default: $BEAMSPLIT_DATA)")
+    made.add_argument("--out", type=Path, metavar="FILE", help="where to put the weights (default: ours)")
+    made.add_argument(
+        "--work",
+        type=Path,
+        default=Path(f"{name}-training"),
+        metavar="DIR",
+        help="a folder for what is under way (default: %(default)s)",
+    )
+    made.add_argument("--seed", type=int, default=0, metavar="N", help="default: %(default)s")
+    made.add_argument("--epochs", type=int, metavar="N", help="instead of those of our recipe")
+    made.add_argument("--limit", type=int, metavar="N", help="only so many examples, to try things out")
+    made.add_argument(
+        "--device",
+        type=torch.device,
+        default=torch.device("cuda" if torch.cuda.is_available() else "cpu"),
+        help="cpu or cuda (default: %(default)s)",
+    )
+    return made
+
+
+def _add_projection(made: argparse.ArgumentParser) -> None:
+    made.add_argument("--projection", type=Path, metavar="FILE", help="how the features were projected")
+    made.add_argument("--whole-features", action="store_true", help="the features were not projected")
+
+
+def _add_teachers(made: argparse.ArgumentParser) -> None:
+    made.add_argument("--teachers", type=int, metavar="N", help="how many large networks to learn from")
+    made.add_argument(
+        "--teacher",
+        type=int,
+        metavar="I",
+        help="train only this one, to run several of these commands at once",
+    )

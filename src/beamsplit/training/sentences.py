@@ -1,0 +1,134 @@
+"""What the translator learns from."""
+
+from __future__ import annotations
+
+import io
+import random
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+import sentencepiece
+import torch
+from torch import Tensor
+
+from beamsplit.data import Pair
+from beamsplit.models.text import BEGIN, END, PAD, UNKNOWN, Pieces, normalised
+from beamsplit.training.loop import Batch, epoch_seed
+
+__all__ = ["Sentences", "learn_pieces"]
+
+UNTOLD = 0.1
+"""The part of examples whose source is left out, so that the network learns to do without."""
+UNREAD = 0.03
+"""The part of a source's pieces that cannot be read, so that the network learns what to do then."""
+AS_TYPED = 0.05
+"""The part of sources in small letters, and the part of examples without a full stop: people type so."""
+GO_ON = 0.15
+"""How often another sentence follows: the data's are short, people's are not."""
+
+
+def learn_pieces(pairs: Sequence[Pair], count: int) -> Pieces:
+    """Word pieces for both languages together."""
+    texts = sorted({normalised(text) for pair in pairs for text in (pair.source, *pair.targets)})
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts),
+        model_writer=model,
+        vocab_size=count,
+        model_type="unigram",
+        character_coverage=1.0,
+        hard_vocab_limit=False,  # a small text has fewer
+        normalization_rule_name="identity",
+        pad_id=PAD,
+        unk_id=UNKNOWN,
+        bos_id=BEGIN,
+        eos_id=END,
+        num_threads=1,  # the result would depend on it
+        minloglevel=2,
+    )
+    return Pieces(model.getvalue())
+
+
+Ids: TypeAlias = list[int]
+
+
+class _Pair(NamedTuple):
+    """A pair in pieces."""
+
+    source: Ids
+    small: Ids  # the source in small letters
+    targets: list[Ids]
+
+
+class Sentences:
+    """Batches of sentences of about one length, drawn anew for each epoch.
+
+    Each source comes once, with one of its translations; see the constants above for what is done to them.
+    """
+
+    def __init__(
+        self, train: Sequence[Pair], valid: Sequence[Pair], pieces: Pieces, *, batch: int, seed: int
+    ) -> None:
+        self._train = _read(train, pieces)
+        self._valid = [(pair.source, target) for pair in _read(valid, pieces) for target in pair.targets]
+        self._stop = pieces.ids(["Go."])[0][-1]
+        self._batch = batch
+        self._seed = seed
+        self.steps = len(train) // batch
+
+    def epoch(self, number: int) -> Iterator[Batch]:
+        seed = epoch_seed(self._seed, number)
+        draw, noise = random.Random(seed), torch.Generator().manual_seed(seed)
+        drawn = [self._example(pair, draw) for pair in draw.sample(self._train, self.steps * self._batch)]
+        drawn.sort(key=lambda example: (len(example[1]) // 2, len(example[0])))
+        batches = [drawn[begin : begin + self._batch] for begin in range(0, len(drawn), self._batch)]
+        draw.shuffle(batches)
+        for examples in batches:
+            source, target = _padded(examples)
+            yield Batch((_blurred(source, noise),), target)
+
+    def valid(self) -> Iterator[Batch]:
+        for begin in range(0, len(self._valid), self._batch):
+            source, target = _padded(self._valid[begin : begin + self._batch])
+            yield Batch((source,), target)
+
+    def _example(self, pair: _Pair, draw: random.Random) -> tuple[Ids, Ids]:
+        source, target = self._sentence(pair, draw)
+        while draw.random() < GO_ON and len(target) < 80:
+            more, its_target = self._sentence(draw.choice(self._train), draw)
+            source, target = source + more, target + its_target
+        return ([] if draw.random() < UNTOLD else source), target
+
+    def _sentence(self, pair: _Pair, draw: random.Random) -> tuple[Ids, Ids]:
+        source = pair.small if draw.random() < AS_TYPED else pair.source
+        target = draw.choice(pair.targets)
+        if source[-1] == target[-1] == self._stop and draw.random() < AS_TYPED:
+            return source[:-1], target[:-1]
+        return source, target
+
+
+def _read(pairs: Sequence[Pair], pieces: Pieces) -> list[_Pair]:
+    sources = [normalised(pair.source) for pair in pairs]
+    targets = iter(pieces.ids([normalised(target) for pair in pairs for target in pair.targets]))
+    small = pieces.ids([source.lower() for source in sources])
+    return [
+        _Pair(source, in_small, [next(targets) for _ in pair.targets])
+        for pair, source, in_small in zip(pairs, pieces.ids(sources), small, strict=True)
+    ]
+
+
+def _blurred(source: Tensor, noise: torch.Generator) -> Tensor:
+    """The same with some pieces unknown."""
+    unread = torch.rand(source.shape, generator=noise) < UNREAD
+    return source.masked_fill(unread & (source > END), UNKNOWN)
+
+
+def _padded(examples: Sequence[tuple[Ids, Ids]]) -> tuple[Tensor, Tensor]:
+    """Sources and targets [examples time], each with its end."""
+    sources, targets = zip(*examples, strict=True)
+    return _together(sources), _together(targets)
+
+
+def _together(rows: Sequence[Ids]) -> Tensor:
+    width = max(map(len, rows)) + 1
+    return torch.tensor([[*row, END, *[PAD] * (width - 1 - len(row))] for row in rows])

@@ -1,0 +1,80 @@
+"""Training of the captioner and the questioner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from beamsplit.data import Described, Features
+from beamsplit.models.pictures import LONGEST
+from beamsplit.models.text import END, Words
+from beamsplit.training.loop import Batch, epoch_seed
+
+__all__ = ["Texts", "TextsOfPictures"]
+
+UNTOLD = 0.1
+"""The part of examples whose picture is left out, so that the network learns to do without."""
+
+
+@dataclass(frozen=True)
+class Texts:
+    """All texts of some pictures, as tensors."""
+
+    features: Tensor  # [pictures features]
+    picture: Tensor  # [texts] the picture that a text is about
+    ids: Tensor  # [texts time], padded
+
+    @classmethod
+    def of(cls, described: Sequence[Described], features: Features, words: Words) -> Texts:
+        read = [(place, words.ids(text)) for place, each in enumerate(described) for text in each.texts]
+        read = [(place, [*ids[: LONGEST - 1], END]) for place, ids in read if ids]
+        ids = torch.zeros(len(read), max(len(ids) for _, ids in read), dtype=torch.int32)
+        for row, (_, each) in enumerate(read):
+            ids[row, : len(each)] = torch.tensor(each)
+        pictures = torch.tensor([place for place, _ in read])
+        return cls(features.of([each.image for each in described]), pictures, ids)
+
+    def references(self, at_most: int = 5) -> Tensor:
+        """The texts of each picture, [pictures at_most time]."""
+        gathered = self.ids.new_zeros(len(self.features), at_most, self.ids.shape[1])
+        first = torch.searchsorted(self.picture, torch.arange(len(self.features), device=self.picture.device))
+        place = torch.arange(len(self.picture), device=self.picture.device) - first[self.picture]
+        kept = place < at_most
+        gathered[self.picture[kept], place[kept]] = self.ids[kept]
+        return gathered
+
+    def to(self, device: torch.device) -> Texts:
+        return Texts(self.features.to(device), self.picture.to(device), self.ids.to(device))
+
+    def batch(self, rows: Tensor, known: Tensor) -> Batch:
+        ids = self.ids[rows].long()
+        longest = int((ids > 0).sum(1).amax())
+        picture = self.picture[rows]
+        return Batch((self.features[picture].float(), known, picture), ids[:, :longest])
+
+
+class TextsOfPictures:
+    """Batches drawn from them. They live on the device: all of COCO is a few hundred megabytes."""
+
+    def __init__(self, train: Texts, valid: Texts, *, batch: int, seed: int) -> None:
+        self._train = train
+        self._valid = valid
+        self._batch = batch
+        self._seed = seed
+        self.steps = len(train.picture) // batch
+
+    def epoch(self, number: int) -> Iterator[Batch]:
+        device = self._train.ids.device
+        draw = torch.Generator().manual_seed(epoch_seed(self._seed, number))
+        order = torch.randperm(len(self._train.picture), generator=draw)[: self.steps * self._batch]
+        known = torch.rand(len(order), generator=draw) >= UNTOLD
+        for rows, told in zip(order.view(self.steps, -1), known.view(self.steps, -1), strict=True):
+            yield self._train.batch(rows.to(device), told.to(device))
+
+    def valid(self) -> Iterator[Batch]:
+        rows = torch.arange(len(self._valid.picture), device=self._valid.ids.device)
+        for part in rows.split(self._batch):
+            yield self._valid.batch(part, torch.ones_like(part, dtype=torch.bool))

@@ -1,0 +1,1 @@
+"""Readers of data, on small files that each test writes itself."""
