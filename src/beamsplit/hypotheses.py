@@ -72,6 +72,14 @@ class Hypotheses(Sequence[Hypothesis]):
         """The same list with `text` filled in from the tokens."""
         return Hypotheses.ordered(replace(h, text=detokenise(h.tokens)) for h in self._all)
 
+    def distinct(self) -> Hypotheses:
+        """The same list with each text once, where it stands first; without texts, each token sequence.
+
+        A text may be cut into word pieces in more ways than one, so `decode(unique=True)` need not do this.
+        """
+        first = {h.tokens if h.text is None else h.text: h for h in reversed(self._all)}
+        return Hypotheses.ordered(reversed(first.values()))
+
     def to_json(self, **options: Any) -> str:
         """As JSON; `options` go to `json.dumps`."""
         return json.dumps([asdict(h) for h in self._all], **options)

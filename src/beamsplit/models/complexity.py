@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Complexity", "distances", "roots", "split"]
 
-SHIPPED = Path(__file__).parent / "weights" / "complexity.safetensors"
-KIND = "complexity predictor"
+SHIPPED = storage.WEIGHTS / "complexity.safetensors"
+KIND = "complexity"
 _AT_ONCE = 1024  # pictures, for the sake of memory
 _DIMENSIONS = {
     "mean": 1,
@@ -84,7 +84,6 @@ class Complexity:
             "gamma": torch.tensor(self.gamma),
             "offset": torch.tensor(self.offset),
         }
-        # One entry of text only: with more, their order in the file could be a matter of chance.
         storage.write(Path(path), tensors, {"kind": KIND})
 
     def predict(self, pictures: Sequence[Picture] | Tensor) -> Tensor:

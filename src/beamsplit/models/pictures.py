@@ -6,16 +6,18 @@ import abc
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, TypeGuard, overload
 
 import torch
 from torch import Tensor, nn
 
+from beamsplit import checks
 from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses
 from beamsplit.models import inputs, storage, vision
 from beamsplit.models.text import BEGIN, END, Words, unspeakable
 from beamsplit.models.unconditioned import Unconditioned
+from beamsplit.models.vision import Picture
 from beamsplit.strategies import DiverseBeamSearch, Strategy
 
 __all__ = ["Captioner", "PictureModel", "PictureSizes", "Questioner"]
@@ -61,13 +63,21 @@ class PictureModel(nn.Module, abc.ABC):
     def to_text(self, tokens: Sequence[int]) -> str: ...
 
     @property
+    def word_vectors(self) -> Tensor:
+        """[words 100] GloVe vectors of the words, for the `Embedding` term; zeros for those without."""
+        tensors, description = storage.read(storage.WEIGHTS / "words.safetensors")
+        rows = {word: row for row, word in enumerate(description["words"], 1)}
+        padded = torch.nn.functional.pad(tensors["vectors"], (0, 0, 1, 0))
+        return padded[[0] * (END + 1) + [rows.get(word, 0) for word in self.words.words]]
+
+    @property
     def language_model(self) -> Unconditioned:
         """The same network without a picture: for `AntiLanguageModel`."""
         return Unconditioned(self)
 
     # The three verbs
 
-    def start(self, pictures: Sequence[vision.Picture] | Tensor) -> tuple[Tensor, State]:
+    def start(self, pictures: Sequence[Picture] | Tensor) -> tuple[Tensor, State]:
         with torch.no_grad():
             return self._begin(self.picture(self._features(pictures)))
 
@@ -87,7 +97,7 @@ class PictureModel(nn.Module, abc.ABC):
 
     # The network
 
-    def teach(self, features: Tensor, known: Tensor, _: Tensor, target: Tensor) -> Tensor:
+    def teach(self, features: Tensor, known: Tensor, target: Tensor) -> Tensor:
         """What the network has to say before each of `target` [batch time]: [batch time embedding].
 
         `known` [batch] is false for pictures that are to be left out.
@@ -95,8 +105,9 @@ class PictureModel(nn.Module, abc.ABC):
         picture = torch.where(known.unsqueeze(1), self.picture(self.dropout(features)), self.nothing)
         before = torch.cat([torch.full_like(target[:, :1], BEGIN), target[:, :-1]], 1)
         heard = torch.cat([picture.unsqueeze(1).to(self.bias.dtype), self.embedding(before)], 1)
-        told = self.lstm(self.dropout(heard))[0][:, 1:]
-        return self.dropout(self.output(self.dropout(told)))
+        told: Tensor = self.lstm(self.dropout(heard))[0][:, 1:]
+        said: Tensor = self.dropout(self.output(self.dropout(told)))
+        return said
 
     def logits(self, hidden: Tensor) -> Tensor:
         """[... embedding] -> [... words]"""
@@ -114,34 +125,31 @@ class PictureModel(nn.Module, abc.ABC):
         logits = self.logits(self.output(told[:, -1]))
         return unspeakable(logits), State(hidden.squeeze(0), cell.squeeze(0))
 
-    def _features(self, pictures: Sequence[vision.Picture] | Tensor) -> Tensor:
-        given = _given_features(pictures, self.sizes.features)
-        made = vision.features(pictures) if given is None else given
-        return made.to(self.bias)
-
-    def describe(
-        self, pictures: Sequence[vision.Picture] | Tensor, strategy: Strategy | None, **options: Any
-    ) -> list[Hypotheses]:
-        """Outputs for each picture; by default six, by diverse beam search."""
-        strategy = DiverseBeamSearch(groups=6, strength=0.7) if strategy is None else strategy
-        options = {"max_length": LONGEST, **options}
-        return inputs.decode_in_batches(self, pictures, strategy, **options)
+    def _features(self, pictures: Sequence[Picture] | Tensor) -> Tensor:
+        if not _is_features(pictures):
+            return vision.features(_checked_list(pictures)).to(self.bias)
+        if pictures.shape[1] != self.sizes.features:
+            raise ArgumentError(
+                f"features must be [pictures {self.sizes.features}], not {list(pictures.shape)}: "
+                "give those of vision.features, or a list of pictures"
+            )
+        if not pictures.isfinite().all():
+            raise ArgumentError("features must be finite numbers, and some are NaN or infinite")
+        return pictures.to(self.bias)
 
     # Files
 
     def save(self, path: Path) -> None:
         """Weights, sizes and words in one file."""
         description = {"kind": self.kind, "sizes": asdict(self.sizes), "words": self.words.words}
-        storage.write(path, self.state_dict(), description)
+        storage.write(path, self.state_dict(), description, bits=6)
 
     @classmethod
     def from_file(cls, path: Path) -> Self:
         tensors, description = storage.read(path)
         storage.check_kind(path, description, cls.kind)
-        with torch.device("meta"):
-            made = cls(Words(description["words"]), PictureSizes(**description["sizes"]))
-        made.load_state_dict(tensors, assign=True)
-        return made.eval().requires_grad_(False)
+        words, sizes = Words(description["words"]), PictureSizes(**description["sizes"])
+        return storage.filled(lambda: cls(words, sizes), tensors)
 
 
 class Captioner(PictureModel):
@@ -149,10 +157,21 @@ class Captioner(PictureModel):
 
     kind = "captioner"
 
+    @overload
+    def caption(self, picture: Picture, strategy: Strategy | None = None, **options: Any) -> Hypotheses: ...
+    @overload
     def caption(
-        self, pictures: Sequence[vision.Picture], strategy: Strategy | None = None, **options: Any
-    ) -> list[Hypotheses]:
-        return self.describe(pictures, strategy, **options)
+        self, picture: Sequence[Picture], strategy: Strategy | None = None, **options: Any
+    ) -> list[Hypotheses]: ...
+    def caption(
+        self, picture: Picture | Sequence[Picture], strategy: Strategy | None = None, **options: Any
+    ) -> Hypotheses | list[Hypotheses]:
+        """Captions of a picture, or of each of a list; by default up to six, by diverse beam search.
+
+        Of captions that read the same the likeliest is kept; `beamsplit.decode` returns all. `options` are
+        those of `decode`, and `batch_size`.
+        """
+        return _described(self, picture, strategy, options)
 
     def to_text(self, tokens: Sequence[int]) -> str:
         return self.words.text(tokens)
@@ -163,15 +182,45 @@ class Questioner(PictureModel):
 
     kind = "questioner"
 
+    @overload
+    def ask(self, picture: Picture, strategy: Strategy | None = None, **options: Any) -> Hypotheses: ...
+    @overload
+    def ask(
+        self, picture: Sequence[Picture], strategy: Strategy | None = None, **options: Any
+    ) -> list[Hypotheses]: ...
+    def ask(
+        self, picture: Picture | Sequence[Picture], strategy: Strategy | None = None, **options: Any
+    ) -> Hypotheses | list[Hypotheses]:
+        """Questions about a picture, or about each of a list; see `Captioner.caption`."""
+        return _described(self, picture, strategy, options)
+
     def to_text(self, tokens: Sequence[int]) -> str:
         said = self.words.text(tokens)
         return f"{said[:1].upper()}{said[1:]}?"
 
 
-def _given_features(pictures: object, size: int) -> Tensor | None:
-    """The features, if that is what was given."""
-    if not isinstance(pictures, Tensor) or not pictures.is_floating_point() or pictures.dim() != 2:
-        return None
-    if pictures.shape[1] != size:
-        raise ArgumentError(f"features must be [pictures {size}], not {list(pictures.shape)}")
+def _described(
+    model: PictureModel,
+    picture: Picture | Sequence[Picture],
+    strategy: Strategy | None,
+    options: dict[str, Any],
+) -> Hypotheses | list[Hypotheses]:
+    several = isinstance(picture, list | tuple) or _is_features(picture)
+    pictures: Any = picture if several else [picture]
+    strategy = strategy or DiverseBeamSearch(groups=6, strength=0.5)
+    found = inputs.decode_in_batches(model, pictures, strategy, **{"max_length": LONGEST, **options})
+    lists = [each.distinct() for each in found]
+    return lists if several else lists[0]
+
+
+def _is_features(pictures: object) -> TypeGuard[Tensor]:
+    """Whether these are features [pictures features]; a grey picture of floats would come in a list."""
+    return isinstance(pictures, Tensor) and pictures.is_floating_point() and pictures.dim() == 2
+
+
+def _checked_list(pictures: object) -> Sequence[Picture]:
+    if isinstance(pictures, str) or not isinstance(pictures, Sequence):
+        raise ArgumentError(
+            f"pictures must be a list of pictures, not {checks.shown(pictures)}: write [picture]"
+        )
     return pictures

@@ -1,4 +1,4 @@
-"""Weights in files: safetensors, with large matrices as 8-bit whole numbers and a scale for each row.
+"""Weights in files: safetensors, with large matrices as small whole numbers and a scale for each row.
 
 A network's file holds its tensors and, as text beside them, whatever else it takes to build it: sizes,
 vocabulary. Nothing in it can run code.
@@ -8,49 +8,77 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
-from torch import Tensor
+from torch import Tensor, nn
 
 from beamsplit.errors import ArgumentError
 
-__all__ = ["check_kind", "read", "rounded", "write", "write_bytes"]
+__all__ = ["WEIGHTS", "check_kind", "filled", "kind", "read", "rounded", "write", "write_bytes"]
 
+M = TypeVar("M", bound=nn.Module)
+
+WEIGHTS = Path(__file__).parent / "weights"
+"""What comes with the package."""
+
+_DESCRIPTION = "beamsplit"
 _SCALE = "/scale"  # the name of a matrix's scales, after its own
-_STEPS = 127
 _SMALL = 4096  # tensors of fewer numbers stay as they are
 
 
-def write(path: Path, tensors: Mapping[str, Tensor], description: Mapping[str, Any]) -> None:
-    """A file of these, with every large matrix rounded to 8 bits."""
+def write(
+    path: Path, tensors: Mapping[str, Tensor], description: Mapping[str, Any], *, bits: Literal[6, 8] = 8
+) -> None:
+    """A file of these, with every large matrix rounded to so many bits."""
     packed: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
-        packed.update(_pack(name, tensor.detach().cpu()))
-    write_bytes(path, save(packed, {key: json.dumps(value) for key, value in description.items()}))
+        packed.update(_pack(name, tensor.detach().cpu(), bits))
+    # One entry of text only: with more, their order in the file would be a matter of chance.
+    write_bytes(path, save(packed, {_DESCRIPTION: json.dumps(description)}))
 
 
 def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """What `write` was given, as float32 (rounded)."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            packed = {name: file.get_tensor(name) for name in file.keys()}
-            description = {key: json.loads(value) for key, value in (file.metadata() or {}).items()}
-    except FileNotFoundError as error:
-        raise ArgumentError(f"there is no file {path}") from error
-    except (SafetensorError, OSError, ValueError) as error:
-        raise ArgumentError(f"{path} is no file of weights: {' '.join(str(error).split())}") from error
+    with _opened(path) as file:
+        packed = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        description = _description(file)
     return {name: _unpack(name, packed) for name in packed if not name.endswith(_SCALE)}, description
 
 
-def rounded(tensor: Tensor) -> Tensor:
+def filled(build: Callable[[], M], tensors: Mapping[str, Tensor]) -> M:
+    """A network with these weights, ready for use."""
+    # Building draws random numbers, and those of the caller's are none of our business.
+    with torch.random.fork_rng(devices=[]):
+        network = build()
+    network.load_state_dict(tensors)
+    network.eval().requires_grad_(False)
+    return network
+
+
+def kind(path: Path) -> str | None:
+    """What kind of model is in a file, from its beginning alone."""
+    with _opened(path) as file:
+        return _description(file).get("kind")
+
+
+def check_kind(path: Path, description: Mapping[str, Any], kind: str) -> None:
+    """Whether a file is one of that kind of model."""
+    found = description.get("kind")
+    if found != kind:
+        raise ArgumentError(
+            f"{path} holds {f'a {found}' if found else 'no model of beamsplit'}, not a {kind}"
+        )
+
+
+def rounded(tensor: Tensor, bits: Literal[6, 8] = 8) -> Tensor:
     """The tensor as it is after being written and read."""
-    packed = _pack("", tensor)
-    return _unpack("", packed)
+    return _unpack("", _pack("", tensor, bits))
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -64,26 +92,49 @@ def write_bytes(path: Path, content: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _pack(name: str, tensor: Tensor) -> dict[str, Tensor]:
-    if not tensor.is_floating_point():
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    try:
+        with safe_open(path, framework="pt") as file:
+            yield file
+    except FileNotFoundError as error:
+        raise ArgumentError(f"there is no file {path}") from error
+    except (SafetensorError, OSError, ValueError) as error:
+        raise ArgumentError(f"{path} is no file of weights: {' '.join(str(error).split())}") from error
+
+
+def _description(file: Any) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((file.metadata() or {}).get(_DESCRIPTION, "{}"))
+    return found
+
+
+def _pack(name: str, tensor: Tensor, bits: int) -> dict[str, Tensor]:
+    if tensor.dtype != torch.float32:
         return {name: tensor.contiguous()}
-    if tensor.dim() != 2 or tensor.numel() < _SMALL:
+    if tensor.dim() != 2 or tensor.numel() < _SMALL or tensor.shape[1] % 4:
         return {name: tensor.half().contiguous()}
-    scale = (tensor.abs().amax(1, keepdim=True) / _STEPS).clamp(min=torch.finfo(torch.float32).tiny)
-    return {name: (tensor / scale).round().to(torch.int8).contiguous(), name + _SCALE: scale.squeeze(1)}
+    most = 2 ** (bits - 1) - 1
+    scale = (tensor.abs().amax(1, keepdim=True) / most).clamp(min=torch.finfo(torch.float32).tiny)
+    whole = (tensor / scale).round().to(torch.int8)
+    return {name: whole if bits == 8 else _four_in_three(whole), name + _SCALE: scale.squeeze(1)}
 
 
 def _unpack(name: str, packed: Mapping[str, Tensor]) -> Tensor:
     tensor = packed[name]
     if name + _SCALE in packed:
-        return tensor.float() * packed[name + _SCALE].unsqueeze(1)
+        whole = tensor if tensor.dtype == torch.int8 else _four_of_three(tensor)
+        return whole.float() * packed[name + _SCALE].unsqueeze(1)
     return tensor.float() if tensor.is_floating_point() else tensor
 
 
-def check_kind(path: Path, description: Mapping[str, Any], kind: str) -> None:
-    """Whether a file is one of that kind of model."""
-    found = description.get("kind")
-    if found != kind:
-        raise ArgumentError(
-            f"{path} holds {f'a {found}' if found else 'no model of beamsplit'}, not a {kind}"
-        )
+def _four_in_three(whole: Tensor) -> Tensor:
+    """Numbers from -32 to 31, [rows columns], in bytes [rows columns*3/4]."""
+    a, b, c, d = (whole.int() + 32).view(len(whole), -1, 4).unbind(2)
+    first, second, third = a << 2 | b >> 4, (b & 15) << 4 | c >> 2, (c & 3) << 6 | d
+    return torch.stack([first, second, third], 2).flatten(1).to(torch.uint8)
+
+
+def _four_of_three(packed: Tensor) -> Tensor:
+    first, second, third = packed.view(len(packed), -1, 3).unbind(2)
+    numbers = first >> 2, (first & 3) << 4 | second >> 4, (second & 15) << 2 | third >> 6, third & 63
+    return torch.stack(numbers, 2).flatten(1).to(torch.int8) - 32

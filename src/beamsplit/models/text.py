@@ -23,12 +23,12 @@ _WORD = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*|'[a-z]+")
 
 
 def normalised(text: str) -> str:
-    """Text as the translator reads and writes it: composed letters, straight apostrophes, plain spaces.
+    r"""Text as the translator reads and writes it: composed letters, straight apostrophes, plain spaces.
 
     French sets narrow or no-break spaces before some signs, and its texts do so unevenly. Here they are
     all plain, in training, in output and in scoring.
 
-    >>> normalised("Qu’est-ce\\u202f? ")
+    >>> normalised("Qu’est-ce\u202f? ")
     "Qu'est-ce ?"
     """
     return _SPACES.sub(" ", unicodedata.normalize("NFC", text).translate(_ALIKE)).strip()

@@ -92,13 +92,17 @@ class Translator(nn.Module):
     def translate(
         self, text: str | Sequence[str], strategy: Strategy | None = None, **options: Any
     ) -> Hypotheses | list[Hypotheses]:
-        """Translations of a text, or of each of a list; by default six, by diverse beam search.
+        """Translations of a text, or of each of a list; by default up to six, by diverse beam search.
 
-        `options` are those of `beamsplit.decode`, and `batch_size`.
+        Of translations that read the same the likeliest is kept; `beamsplit.decode` returns all. `options`
+        are those of `decode`, and `batch_size`.
         """
-        strategy = DiverseBeamSearch(groups=6, strength=0.7) if strategy is None else strategy
         texts = [text] if isinstance(text, str) else text
-        lists = inputs.decode_in_batches(self, texts, strategy, max_length=LONGEST, **options)
+        inputs.check_texts(texts)
+        longest = max((len(ids) for ids in self._read(texts)), default=0)
+        strategy = strategy or DiverseBeamSearch(groups=3, beams_per_group=2, strength=1.0)
+        options = {"max_length": 2 * longest + 10, **options}
+        lists = [found.distinct() for found in inputs.decode_in_batches(self, texts, strategy, **options)]
         return lists[0] if isinstance(text, str) else lists
 
     def to_text(self, tokens: Sequence[int]) -> str:
@@ -212,14 +216,11 @@ class Translator(nn.Module):
     def save(self, path: Path) -> None:
         """Weights, sizes and pieces in one file."""
         tensors = {**self.state_dict(), "pieces": torch.tensor(list(self.pieces.model), dtype=torch.uint8)}
-        storage.write(path, tensors, {"kind": "translator", "sizes": asdict(self.sizes)})
+        storage.write(path, tensors, {"kind": "translator", "sizes": asdict(self.sizes)}, bits=6)
 
     @classmethod
     def from_file(cls, path: Path) -> Translator:
         tensors, description = storage.read(path)
         storage.check_kind(path, description, "translator")
         pieces = Pieces(bytes(tensors.pop("pieces").tolist()))
-        with torch.device("meta"):
-            made = cls(pieces, TranslatorSizes(**description["sizes"]))
-        made.load_state_dict(tensors, assign=True)
-        return made.eval().requires_grad_(False)
+        return storage.filled(lambda: cls(pieces, TranslatorSizes(**description["sizes"])), tensors)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,15 +21,15 @@ from beamsplit.data import (
     read_projection,
 )
 from beamsplit.errors import BeamsplitError
+from beamsplit.models import load
 from beamsplit.models.pictures import Captioner
-from beamsplit.training import captioner, translator
+from beamsplit.models.storage import WEIGHTS
+from beamsplit.training import captioner, complexity, features, figures, translator, vectors
 from beamsplit.training.captioner import CaptionerSettings, Part, QuestionerSettings
 from beamsplit.training.teachers import Stage
 from beamsplit.training.translator import TranslatorSettings
 
 __all__ = ["main"]
-
-WEIGHTS = Path(__file__).parent.parent / "models" / "weights"
 
 
 def train_translator(options: argparse.Namespace) -> None:
@@ -83,6 +84,34 @@ def train_questioner(options: argparse.Namespace) -> None:
     if projection:
         captioner.unfolded(model, projection)
     model.save(options.out or WEIGHTS / "questioner.safetensors")
+
+
+def train_complexity(options: argparse.Namespace) -> None:
+    out = options.out or WEIGHTS / "complexity.safetensors"
+    _say(complexity.train(data_folder(options.data), out, options.seed))
+
+
+def choose_vectors(options: argparse.Namespace) -> None:
+    """Word vectors of all words that the captioner and the questioner know."""
+    models = [load(name) for name in ("captioner", "questioner")]
+    vectors.write(
+        data_folder(options.data) / "vectors" / "glove100.en.npz",
+        {word for model in models for word in model.words.words},
+        options.out or WEIGHTS / "words.safetensors",
+    )
+
+
+def make_features(options: argparse.Namespace) -> None:
+    features.write(options.pictures, options.out, options.device)
+
+
+def measure(options: argparse.Namespace) -> None:
+    model = load(options.model)
+    _say(figures.of(model, data_folder(options.data), options.limit))
+
+
+def _say(found: dict[str, Any]) -> None:
+    print(json.dumps(found, indent=2, ensure_ascii=False))
 
 
 def _captions(folder: Path, part: str, options: argparse.Namespace) -> Part:
@@ -141,11 +170,19 @@ _PROGRAM = "python -m beamsplit.training"
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=_PROGRAM,
-        description="Train the models that come with beamsplit, or your own of their kind. A training that was "
-        "stopped goes on where it was when the same command is given again.",
+        description="Train the models that come with beamsplit, or your own of their kind. A training that "
+        "was stopped goes on where it was when the same command is given again.",
     )
     kinds = parser.add_subparsers(required=True, metavar="MODEL")
-    for add in (_add_translator, _add_captioner, _add_questioner):
+    for add in (
+        _add_translator,
+        _add_captioner,
+        _add_questioner,
+        _add_complexity,
+        _add_vectors,
+        _add_features,
+        _add_figures,
+    ):
         add(kinds)
     return parser
 
@@ -193,13 +230,55 @@ def _add_questioner(kinds: Any) -> None:
     _add_projection(made)
 
 
-def _add(kinds: Any, name: str, run: Any, reads: str) -> argparse.ArgumentParser:
-    made: argparse.ArgumentParser = kinds.add_parser(
-        name, help=f"train a {name}", description=f"Train a {name}. It reads {reads} in the data folder."
+def _add_complexity(kinds: Any) -> None:
+    made = _add_command(kinds, "complexity", train_complexity, "train the predictor of image complexity")
+    made.add_argument("--data", metavar="DIR", help=_DATA)
+    made.add_argument("--out", type=Path, metavar="FILE", help=_OUT)
+    made.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="of the bootstrap (default: %(default)s)"
     )
-    made.set_defaults(run=run)
-    made.add_argument("--data", metavar="DIR", help="the data folder (default: $BEAMSPLIT_DATA)")
-    made.add_argument("--out", type=Path, metavar="FILE", help="where to put the weights (default: ours)")
+
+
+def _add_vectors(kinds: Any) -> None:
+    made = _add_command(kinds, "vectors", choose_vectors, "choose GloVe vectors for the words of captions")
+    made.add_argument("--data", metavar="DIR", help=_DATA)
+    made.add_argument("--out", type=Path, metavar="FILE", help=_OUT)
+
+
+def _add_features(kinds: Any) -> None:
+    made = _add_command(
+        kinds, "features", make_features, "features of your pictures, to train on with --whole-features"
+    )
+    made.add_argument(
+        "pictures", type=Path, metavar="DIR", help="a folder of pictures; their names are the ids"
+    )
+    made.add_argument("--out", type=Path, required=True, metavar="FILE", help="an .npz file")
+    _add_device(made)
+
+
+def _add_figures(kinds: Any) -> None:
+    made = _add_command(kinds, "figures", measure, "measure a model, for its card, and print JSON")
+    made.add_argument("model", help="en-fr, captioner, questioner or a file")
+    made.add_argument("--data", metavar="DIR", help=_DATA)
+    made.add_argument("--limit", type=int, metavar="N", help="only so many inputs of each test set")
+
+
+_DATA = "the data folder (default: $BEAMSPLIT_DATA)"
+_OUT = "where to put it (default: with the package)"
+
+
+def _add_command(kinds: Any, name: str, run: Any, about: str) -> argparse.ArgumentParser:
+    made: argparse.ArgumentParser = kinds.add_parser(
+        name, help=about, description=f"{about[0].upper()}{about[1:]}."
+    )
+    made.set_defaults(run=run, work=None)
+    return made
+
+
+def _add(kinds: Any, name: str, run: Any, reads: str) -> argparse.ArgumentParser:
+    made = _add_command(kinds, name, run, f"train a {name}; reads {reads} in the data folder")
+    made.add_argument("--data", metavar="DIR", help=_DATA)
+    made.add_argument("--out", type=Path, metavar="FILE", help=_OUT)
     made.add_argument(
         "--work",
         type=Path,
@@ -210,13 +289,17 @@ def _add(kinds: Any, name: str, run: Any, reads: str) -> argparse.ArgumentParser
     made.add_argument("--seed", type=int, default=0, metavar="N", help="default: %(default)s")
     made.add_argument("--epochs", type=int, metavar="N", help="instead of those of our recipe")
     made.add_argument("--limit", type=int, metavar="N", help="only so many examples, to try things out")
+    _add_device(made)
+    return made
+
+
+def _add_device(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--device",
         type=torch.device,
         default=torch.device("cuda" if torch.cuda.is_available() else "cpu"),
         help="cpu or cuda (default: %(default)s)",
     )
-    return made
 
 
 def _add_projection(made: argparse.ArgumentParser) -> None:

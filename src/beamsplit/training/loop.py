@@ -168,7 +168,7 @@ class _Run:
         # A young average forgets its beginnings faster.
         keep = min(self.recipe.average, self.steps / (self.steps + 10))
         with torch.no_grad():
-            get_ema_multi_avg_fn(keep)(self.averages, self.parameters, 0)
+            get_ema_multi_avg_fn(keep)(self.averages, self.parameters, 0)  # type: ignore[no-untyped-call]
 
     @contextmanager
     def averaged(self) -> Iterator[None]:

@@ -54,7 +54,7 @@ class Apprenticeship(Generic[N]):
     work: Path
 
     def train_teacher(self, number: int) -> None:
-        """Teacher `number`, if it is not there yet. Several may be trained at once, in processes of their own."""
+        """Teacher `number`, if it is not there yet. Several processes may each train one."""
         path = self._teacher(number)
         if not path.exists():
             self._train(

@@ -1,0 +1,53 @@
+"""Models by name."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, TypeAlias, overload
+
+from beamsplit.errors import ArgumentError
+from beamsplit.models import storage
+from beamsplit.models.complexity import Complexity
+from beamsplit.models.pictures import Captioner, Questioner
+from beamsplit.models.translator import Translator
+
+__all__ = ["NAMES", "load"]
+
+Model: TypeAlias = Translator | Captioner | Questioner | Complexity
+
+NAMES = ("en-fr", "captioner", "questioner", "complexity")
+
+_KINDS: dict[str | None, Callable[[Path], Model]] = {
+    "translator": Translator.from_file,
+    "captioner": Captioner.from_file,
+    "questioner": Questioner.from_file,
+    "complexity": Complexity.load,
+}
+
+
+@overload
+def load(name: Literal["en-fr"]) -> Translator: ...
+@overload
+def load(name: Literal["captioner"]) -> Captioner: ...
+@overload
+def load(name: Literal["questioner"]) -> Questioner: ...
+@overload
+def load(name: Literal["complexity"]) -> Complexity: ...
+@overload
+def load(name: str | os.PathLike[str]) -> Model: ...
+def load(name: str | os.PathLike[str]) -> Model:
+    """A model that comes with the package, or one that you trained, from its file."""
+    path = storage.WEIGHTS / f"{name}.safetensors" if name in NAMES else Path(name)
+    if name not in NAMES and not path.exists():
+        near = difflib.get_close_matches(str(name), NAMES, 1)
+        hint = f": did you mean {near[0]!r}?" if near else ""
+        raise ArgumentError(
+            f"there is no model {str(name)!r}{hint or ': there are ' + ', '.join(NAMES) + ', or give a file'}"
+        )
+    kind = storage.kind(path)
+    if kind not in _KINDS:
+        raise ArgumentError(f"{path} holds no model of beamsplit")
+    return _KINDS[kind](path)

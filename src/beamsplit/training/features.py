@@ -1,0 +1,34 @@
+"""Features of a folder of pictures, for training on them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from beamsplit.data import write_features
+from beamsplit.errors import ArgumentError
+from beamsplit.models import vision
+from beamsplit.training.progress import Progress
+
+__all__ = ["write"]
+
+SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
+_AT_ONCE = 32
+
+
+def write(folder: Path, out: Path, device: torch.device) -> None:
+    """The features of all pictures in the folder, under their names without suffix."""
+    if not folder.is_dir():
+        raise ArgumentError(f"{folder} is no folder: give one with pictures in it")
+    files = sorted(file for file in folder.iterdir() if file.suffix.lower() in SUFFIXES)
+    if not files:
+        raise ArgumentError(f"{folder} has no pictures: files that end in {', '.join(SUFFIXES)}")
+    found = []
+    with Progress("features").bar(len(files), 0) as bar:
+        for begin in range(0, len(files), _AT_ONCE):
+            part = files[begin : begin + _AT_ONCE]
+            found.append(vision.features(part, device=device).cpu())
+            for _ in part:
+                bar.advance(None)
+    write_features(out, [file.stem for file in files], torch.cat(found))

@@ -1,0 +1,365 @@
+"""The figures of the model cards: what the models score on data they have not seen.
+
+A figure comes with a signature, which says how it was measured: those of sacreBLEU for translations, and for
+texts of pictures, ours in its manner (measured by pycocoevalcap on Penn Treebank tokens, as is the custom).
+BLEU, chrF and METEOR are in percent; CIDEr-D is as its authors give it, about 1 for a good caption.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from beamsplit import checks
+from beamsplit.data import Projection, read_described, read_features, read_pairs, read_projection
+from beamsplit.errors import ArgumentError
+from beamsplit.hypotheses import Hypotheses
+from beamsplit.model import StepModel
+from beamsplit.models import pictures, translator
+from beamsplit.models.inputs import decode_in_batches
+from beamsplit.models.text import normalised
+from beamsplit.strategies import BeamSearch, DiverseBeamSearch, Strategy
+from beamsplit.training.progress import Progress
+
+__all__ = ["captioner_figures", "of", "questioner_figures", "translator_figures"]
+
+SINGLE: dict[str, Strategy] = {"greedy": BeamSearch(beams=1), "beam_5": BeamSearch(beams=5)}
+"""Searches whose best output is scored."""
+
+LISTS: dict[str, Strategy] = {
+    "beam_20": BeamSearch(beams=20),
+    "diverse_20": DiverseBeamSearch(groups=20, strength=0.7),
+}
+"""Searches whose whole list is scored."""
+
+PAIRS = ("tatoeba.test", "multi30k.test_2016_flickr", "newstest2013")
+"""The first is of the kind that the translator learned from, the others are not."""
+
+CAPTIONS = ("coco.test", "pascal50s")
+
+SAMPLE = 500  # sentences of the first, for whole lists
+BATCH = 32
+
+_MEASURES = ("tokenizer.ptbtokenizer", "cider.cider", "bleu.bleu", "meteor.meteor")
+
+
+def of(model: object, folder: Path, limit: int | None = None) -> dict[str, Any]:
+    """The figures of any of our models."""
+    match model:
+        case translator.Translator():
+            return translator_figures(model, folder, limit)
+        case pictures.Captioner():
+            return captioner_figures(model, folder, limit)
+        case pictures.Questioner():
+            return questioner_figures(model, folder, limit)
+    raise ArgumentError(f"there are no figures of a {type(model).__name__}: its training prints them")
+
+
+# Translation
+
+
+class _Sentences(NamedTuple):
+    name: str
+    sources: list[str]
+    references: list[list[str]]  # of each, one or more
+    read: list[int]  # the places of those that the model takes
+
+
+def translator_figures(model: StepModel, folder: Path, limit: int | None = None) -> dict[str, Any]:
+    """BLEU and chrF of single translations; the best BLEU and the variety in lists of 20.
+
+    `folder` is the data folder; with `limit`, only the first so many sentences of each file are read.
+    A sentence that the translator refuses, such as one too long, counts as translated by nothing.
+    """
+    _check_packages("sacrebleu.metrics")
+    folder = Path(folder) / "translation"
+    sets = [_sentences(model, folder / f"{name}.jsonl.gz", name, limit) for name in PAIRS]
+    return {**{each.name: _quality(model, each) for each in sets}, "diversity": _diversity(model, sets[0])}
+
+
+def _sentences(model: StepModel, path: Path, name: str, limit: int | None) -> _Sentences:
+    pairs = read_pairs(path)[: _checked(limit)]
+    sources = [pair.source for pair in pairs]
+    references = [[normalised(target) for target in pair.targets] for pair in pairs]
+    return _Sentences(name, sources, references, _readable(model, sources))
+
+
+def _readable(model: StepModel, sources: Sequence[str]) -> list[int]:
+    """The places of the sentences that the model does not refuse."""
+    places: list[int] = []
+    for part in _parts(range(len(sources))):
+        if _takes(model, [sources[place] for place in part]):
+            places += part
+        else:
+            places += [place for place in part if _takes(model, [sources[place]])]
+    return places
+
+
+def _takes(model: StepModel, sources: list[str]) -> bool:
+    try:
+        model.start(sources)
+    except ArgumentError:
+        return False
+    return True
+
+
+def _quality(model: StepModel, sentences: _Sentences) -> dict[str, Any]:
+    found: dict[str, Any] = _counts(sentences)
+    for name, strategy in SINGLE.items():
+        lists = _translations(model, sentences, strategy, name)
+        found[name] = _corpus_scores([texts[0] for texts in lists], sentences.references)
+    return found
+
+
+def _diversity(model: StepModel, sentences: _Sentences) -> dict[str, Any]:
+    sample = _sampled(sentences)
+    found: dict[str, Any] = {"of": sentences.name, **_counts(sample)}
+    for name, strategy in LISTS.items():
+        lists = _translations(model, sample, strategy, name)
+        found[name] = {
+            "oracle_sentence_bleu": _oracle(lists, sample.references),
+            "distinct_texts": _rounded(sum(len(set(texts)) for texts in lists) / len(lists)),
+        }
+    return found
+
+
+def _counts(sentences: _Sentences) -> dict[str, Any]:
+    count = len(sentences.sources)
+    return {"items": count, "refused": count - len(sentences.read)}
+
+
+def _sampled(sentences: _Sentences) -> _Sentences:
+    """Some of them, always the same."""
+    count = len(sentences.sources)
+    kept = sorted(random.Random(0).sample(range(count), min(SAMPLE, count)))
+    read = set(sentences.read)
+    return _Sentences(
+        sentences.name,
+        [sentences.sources[place] for place in kept],
+        [sentences.references[place] for place in kept],
+        [new for new, place in enumerate(kept) if place in read],
+    )
+
+
+def _translations(
+    model: StepModel, sentences: _Sentences, strategy: Strategy, how: str
+) -> list[tuple[str, ...]]:
+    """The outputs for each sentence, best first."""
+    # Those of like length together: a batch takes as long as its longest.
+    order = sorted(sentences.read, key=lambda place: len(sentences.sources[place]))
+    sources = [sentences.sources[place] for place in order]
+    lists = _outputs(model, sources, strategy, translator.LONGEST, f"{sentences.name}, {how}")
+    found: list[tuple[str, ...]] = [("",)] * len(sentences.sources)
+    for place, texts in zip(order, lists, strict=True):
+        found[place] = tuple(map(normalised, texts))
+    return found
+
+
+def _corpus_scores(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, Any]:
+    metrics = _need("sacrebleu.metrics")
+    streams = [list(stream) for stream in zip_longest(*references)]  # None where a sentence has fewer
+    found = {}
+    for name, metric in {"bleu": metrics.BLEU(), "chrf": metrics.CHRF()}.items():
+        score = metric.corpus_score(list(outputs), streams).score
+        found[name] = _signed(score, str(metric.get_signature()))
+    return found
+
+
+def _oracle(lists: Sequence[Sequence[str]], references: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """The mean over sentences of the best BLEU in a list."""
+    metric = _need("sacrebleu.metrics").BLEU(effective_order=True)
+    best = [
+        max(metric.sentence_score(text, list(refs)).score for text in set(texts))
+        for texts, refs in zip(lists, references, strict=True)
+    ]
+    # It remembers the number of references of the last sentence alone.
+    counts = set(map(len, references))
+    metric.num_refs = counts.pop() if len(counts) == 1 else -1
+    return _signed(sum(best) / len(best), str(metric.get_signature()))
+
+
+# Captions and questions
+
+
+class _Pictures(NamedTuple):
+    name: str
+    features: Any  # [pictures features]
+    references: list[list[str]]  # of each, one or more
+
+
+def captioner_figures(model: StepModel, folder: Path, limit: int | None = None) -> dict[str, Any]:
+    """CIDEr-D, METEOR and BLEU-4 of captions, for COCO (5 references) and PASCAL-50S (50).
+
+    `folder` is the data folder; with `limit`, only the first so many pictures of each file are read.
+    """
+    captions = Path(folder) / "captions"
+    files = {name: (captions / f"{name}.jsonl.gz", captions / f"{name}.features.npz") for name in CAPTIONS}
+    return _picture_figures(model, Path(folder), files, limit)
+
+
+def questioner_figures(model: StepModel, folder: Path, limit: int | None = None) -> dict[str, Any]:
+    """The same of questions, for VQG-COCO."""
+    questions = Path(folder) / "questions"
+    files = {"vqg.test": (questions / "vqg.test.jsonl.gz", questions / "vqg.features.npz")}
+    return _picture_figures(model, Path(folder), files, limit)
+
+
+def _picture_figures(
+    model: StepModel, folder: Path, files: dict[str, tuple[Path, Path]], limit: int | None
+) -> dict[str, Any]:
+    _check_packages(*(f"pycocoevalcap.{name}" for name in _MEASURES))
+    _check_java()
+    projection = read_projection(folder / "captions" / "features.projection.npz")
+    sets = [_pictures(name, *paths, projection, limit) for name, paths in files.items()]
+    with _meteor() as meteor:
+        return {each.name: _likeness(model, each, meteor) for each in sets}
+
+
+def _pictures(name: str, texts: Path, features: Path, projection: Projection, limit: int | None) -> _Pictures:
+    described = [each for each in read_described(texts) if each.texts][: _checked(limit)]
+    seen = read_features(features, projection).of([each.image for each in described])
+    return _Pictures(name, seen, [list(each.texts) for each in described])
+
+
+def _likeness(model: StepModel, given: _Pictures, meteor: Any) -> dict[str, Any]:
+    """How like the references the outputs are."""
+    references = _in_tokens(given.references)
+    found: dict[str, Any] = {"items": len(references)}
+    for name, strategy in SINGLE.items():
+        lists = _outputs(model, given.features, strategy, pictures.LONGEST, f"{given.name}, {name}")
+        found[name] = _agreement(_in_tokens([texts[:1] for texts in lists]), references, meteor)
+    return found
+
+
+def _agreement(outputs: list[list[str]], references: list[list[str]], meteor: Any) -> dict[str, Any]:
+    said, true = dict(enumerate(outputs)), dict(enumerate(references))
+    cider, _ = _need("pycocoevalcap.cider.cider").Cider().compute_score(true, said)
+    bleus, _ = _need("pycocoevalcap.bleu.bleu").Bleu(4).compute_score(true, said, verbose=0)
+    try:
+        share, _ = meteor.compute_score(true, said)
+    except (OSError, ValueError) as error:
+        raise ArgumentError(
+            "METEOR's Java program stopped before it was done: has it 2 GB of memory?"
+        ) from error
+    counts = set(map(len, references))
+    many = f"nrefs:{counts.pop() if len(counts) == 1 else 'var'}"
+    tail = f"tok:ptb|version:pycocoevalcap-{importlib.metadata.version('pycocoevalcap')}"
+    return {
+        "cider_d": _signed(cider, f"{many}|idf:references|n:4|sigma:6|{tail}"),
+        "meteor": _signed(100 * share, f"{many}|lang:en|norm:yes|jar:1.5|{tail}"),
+        "bleu_4": _signed(100 * bleus[3], f"{many}|reflen:closest|{tail}"),
+    }
+
+
+def _in_tokens(lists: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The same texts as the Penn Treebank would divide them, in lower case and without punctuation."""
+    divided = iter(_divided([text for texts in lists for text in texts]))
+    return [[next(divided) for _ in texts] for texts in lists]
+
+
+def _divided(texts: list[str]) -> list[str]:
+    # The package's own way to call this program writes a file into the package, and chats.
+    ptb = _need("pycocoevalcap.tokenizer.ptbtokenizer")
+    jar = Path(ptb.__file__).parent / ptb.STANFORD_CORENLP_3_4_1_JAR
+    command = [
+        "java",
+        "-cp",
+        str(jar),
+        "edu.stanford.nlp.process.PTBTokenizer",
+        "-preserveLines",
+        "-lowerCase",
+    ]
+    lines = "".join(f"{' '.join(text.split())}\n" for text in texts)
+    ran = subprocess.run(command, input=lines.encode(), capture_output=True, check=False)
+    divided = ran.stdout.decode().split("\n")[:-1]
+    if ran.returncode or len(divided) != len(texts):
+        said = " ".join(ran.stderr.decode(errors="replace").split())
+        raise ArgumentError(f"the Java tokenizer {jar.name} failed, try it by hand: {checks.shown(said)}")
+    return [" ".join(word for word in line.split(" ") if word not in ptb.PUNCTUATIONS) for line in divided]
+
+
+@contextmanager
+def _meteor() -> Iterator[Any]:
+    """METEOR's program, which takes seconds to start; ended afterwards, since it would not end itself."""
+    meteor = _need("pycocoevalcap.meteor.meteor").Meteor()
+    try:
+        yield meteor
+    finally:
+        if meteor.lock.locked():  # after an error; its destructor would wait for it for ever
+            meteor.lock.release()
+        meteor.meteor_p.kill()
+        meteor.meteor_p.communicate()  # closes the pipes and waits
+
+
+def _check_java() -> None:
+    if shutil.which("java") is None:
+        raise ArgumentError(
+            "there is no 'java', which METEOR and the Penn Treebank tokenizer run on: install a Java runtime"
+        )
+
+
+# Both
+
+
+def _outputs(
+    model: StepModel, inputs: Any, strategy: Strategy, max_length: int, name: str
+) -> list[tuple[str, ...]]:
+    """The texts for each input, best first."""
+    parts = list(_parts(inputs))
+    found: list[tuple[str, ...]] = []
+    with Progress(name).bar(len(parts), 0) as bar:
+        for part in parts:
+            lists = decode_in_batches(model, part, strategy, max_length=max_length, batch_size=BATCH)
+            found += map(_texts, lists)
+            bar.advance(None)
+    if not sys.stderr.isatty():  # where there was no bar
+        print(f"{name}: {len(found)} decoded", file=sys.stderr, flush=True)
+    return found
+
+
+def _texts(found: Hypotheses) -> tuple[str, ...]:
+    texts = tuple(text for text in found.texts if text is not None)
+    if len(texts) < len(found):
+        raise ArgumentError("the model's outputs have no text to score: give it a method to_text(tokens)")
+    return texts or ("",)  # a search that met a dead end says nothing
+
+
+def _parts(inputs: Any) -> Iterator[Any]:
+    return (inputs[begin : begin + BATCH] for begin in range(0, len(inputs), BATCH))
+
+
+def _checked(limit: int | None) -> int | None:
+    return None if limit is None else checks.at_least("limit", limit, 1)
+
+
+def _signed(score: float, signature: str) -> dict[str, Any]:
+    return {"score": _rounded(score), "signature": signature}
+
+
+def _rounded(value: float) -> float:
+    return round(float(value), 4)
+
+
+def _check_packages(*modules: str) -> None:
+    """What is missing is said now, not after minutes of decoding."""
+    for module in (*modules, "rich.progress"):
+        _need(module)
+
+
+def _need(module: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = (error.name or module).partition(".")[0]
+        raise ImportError(
+            f"beamsplit.training.figures needs {package}: pip install 'beamsplit[train]'"
+        ) from error

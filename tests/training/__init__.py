@@ -1,0 +1,1 @@
+"""Training, and the figures of what was trained."""
