@@ -1,4 +1,4 @@
-"""A first look: beam search and diverse beam search on a model small enough to read.
+"""Beam search and diverse beam search on a model small enough to read.
 
 The model is a trigram model, counted from three dozen made-up captions of one picture. Any network will
 do in its place: see own_model.py.

@@ -19,9 +19,9 @@ def output_of(example: str) -> str:
 
 def test_the_readme_shows_what_the_first_example_prints() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    shown = re.search(r"<!-- output of examples/captions.py -->\n```\n(.*?)```", readme, re.DOTALL)
+    shown = re.search(r"<!-- output of examples/translate.py -->\n```\n(.*?)```", readme, re.DOTALL)
     assert shown is not None
-    assert shown[1] == output_of("captions.py")
+    assert shown[1] == output_of("translate.py")
 
 
 def test_a_term_of_ones_own_changes_the_outputs() -> None:
@@ -34,6 +34,12 @@ def test_a_network_of_ones_own_spells_number_words_in_several_ways() -> None:
     assert [len(words) for words in groups] == [2] * 5
     first_letters = [words[0][0] for words in groups]
     assert len(set(first_letters)) >= 4  # the first group picks freely, the others avoid its letter
+
+
+def test_captions_of_a_trigram_model_differ_more_when_diverse() -> None:
+    beam, diverse = output_of("captions.py").split("Diverse beam search")
+    starts = [set(re.findall(r"group \d  (\w+ \w+)", listed)) for listed in (beam, diverse)]
+    assert len(starts[0]) < len(starts[1])
 
 
 @pytest.mark.parametrize("script", ["setup", "setup-real-models", "test", "test-oldest", "check", "example"])

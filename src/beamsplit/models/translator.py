@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
 
+from beamsplit.diversity import Cumulative
 from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses
 from beamsplit.models import inputs, storage
@@ -22,6 +23,9 @@ __all__ = ["Memory", "Translator", "TranslatorSizes"]
 
 LONGEST = 160
 """The most pieces of a text that is taken; sentences of the training data have up to about 60."""
+
+DIVERSE = DiverseBeamSearch(groups=3, beams_per_group=2, strength=1.5, diversity=Cumulative(temperature=2.0))
+"""Translations differ in a word or two, and what follows is the same: a term that fades suits them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +104,7 @@ class Translator(nn.Module):
         texts = [text] if isinstance(text, str) else text
         inputs.check_texts(texts)
         longest = max((len(ids) for ids in self._read(texts)), default=0)
-        strategy = strategy or DiverseBeamSearch(groups=3, beams_per_group=2, strength=1.0)
+        strategy = strategy or DIVERSE
         options = {"max_length": 2 * longest + 10, **options}
         lists = [found.distinct() for found in inputs.decode_in_batches(self, texts, strategy, **options)]
         return lists[0] if isinstance(text, str) else lists

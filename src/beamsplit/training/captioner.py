@@ -12,6 +12,7 @@ from torch import Tensor
 from beamsplit.data import Described, Features, Projection
 from beamsplit.models.pictures import Captioner, PictureModel, PictureSizes, Questioner
 from beamsplit.models.text import END, Words
+from beamsplit.training.consensus import Consensus, self_critical
 from beamsplit.training.loop import Recipe, fit, imitation
 from beamsplit.training.progress import Progress
 from beamsplit.training.teachers import Apprenticeship, Stage
@@ -19,10 +20,12 @@ from beamsplit.training.texts import Texts, TextsOfPictures
 
 __all__ = [
     "CaptionerSettings",
+    "ConsensusSettings",
     "Part",
     "QuestionerSettings",
     "apprenticeship",
     "folded",
+    "seek_consensus",
     "train_questioner",
     "unfolded",
 ]
@@ -61,6 +64,21 @@ class CaptionerSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ConsensusSettings:
+    """How the captioner that ships was taught to say what people agree on.
+
+    All the way, captions score higher (CIDEr-D 0.946 for 0.909 on the validation part) and differ less, so
+    the weights are brought part of the way back.
+    """
+
+    reward: float = 0.8  # its part of the loss; the rest is imitation
+    back: float = 0.4  # how far to go back
+    recipe: Recipe = field(
+        default=Recipe(epochs=2, batch=512, learning_rate=3e-4, dropout=0.0, average=0.995)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class QuestionerSettings:
     """What the questioner that ships was trained with."""
 
@@ -95,6 +113,37 @@ def apprenticeship(
         device=device,
         work=work,
     )
+
+
+def seek_consensus(
+    model: Captioner,
+    train: Part,
+    valid: Part,
+    settings: ConsensusSettings,
+    *,
+    smoothing: float,
+    work: Path,
+    seed: int,
+    device: torch.device,
+) -> None:
+    """Go on training a captioner with a reward for what people agree on."""
+    texts = train.texts(model.words, device)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    # What is learned from is what was sampled, and samples come from the network as it is.
+    model.dropout.p = settings.recipe.dropout
+    consensus = Consensus(texts.references(), len(model.words))
+    fit(
+        model,
+        TextsOfPictures(texts, valid.texts(model.words, device), batch=settings.recipe.batch, seed=seed + 7),
+        settings.recipe,
+        loss=self_critical(imitation(smoothing=smoothing), consensus, weight=settings.reward),
+        state=work / "consensus.state",
+        seed=seed + 7,
+        device=device,
+        progress=Progress("captioner, consensus"),
+    )
+    after = model.state_dict()
+    model.load_state_dict({name: after[name].lerp(before[name].to(device), settings.back) for name in after})
 
 
 def train_questioner(

@@ -25,7 +25,7 @@ from beamsplit.models import load
 from beamsplit.models.pictures import Captioner
 from beamsplit.models.storage import WEIGHTS
 from beamsplit.training import captioner, complexity, features, figures, translator, vectors
-from beamsplit.training.captioner import CaptionerSettings, Part, QuestionerSettings
+from beamsplit.training.captioner import CaptionerSettings, ConsensusSettings, Part, QuestionerSettings
 from beamsplit.training.teachers import Stage
 from beamsplit.training.translator import TranslatorSettings
 
@@ -57,7 +57,22 @@ def train_captioner(options: argparse.Namespace) -> None:
     if options.teacher is not None:
         training.train_teacher(options.teacher)
         return
-    model = training.train().cpu()
+    model = training.train()
+    model.save(options.work / "imitation.safetensors")
+    consensus = ConsensusSettings()
+    if options.epochs is not None:
+        consensus = replace(consensus, recipe=replace(consensus.recipe, epochs=options.epochs))
+    captioner.seek_consensus(
+        model,
+        kept,
+        valid,
+        consensus,
+        smoothing=settings.smoothing,
+        work=options.work,
+        seed=options.seed,
+        device=options.device,
+    )
+    model.cpu()
     if projection := _projection(folder, options):
         captioner.unfolded(model, projection)
     model.save(options.out or WEIGHTS / "captioner.safetensors")
@@ -65,14 +80,14 @@ def train_captioner(options: argparse.Namespace) -> None:
 
 def train_questioner(options: argparse.Namespace) -> None:
     folder = data_folder(options.data)
-    features = read_features(options.features or folder / "questions" / "vqg.features.npz")
+    seen = read_features(options.features or folder / "questions" / "vqg.features.npz")
     train, valid = (
-        Part(read_described(given or folder / "questions" / f"vqg.{part}.jsonl.gz"), features)
+        Part(read_described(given or folder / "questions" / f"vqg.{part}.jsonl.gz"), seen)
         for given, part in ((options.train, "train"), (options.valid, "val"))
     )
     begin = Captioner.from_file(options.captioner or WEIGHTS / "captioner.safetensors")
     projection = _projection(folder, options)
-    if projection:
+    if projection and begin.sizes.features != seen.values.shape[1]:
         captioner.folded(begin, projection)
     settings = QuestionerSettings()
     if options.epochs:
@@ -226,7 +241,13 @@ def _add_questioner(kinds: Any) -> None:
     for part in ("train", "valid"):
         made.add_argument(f"--{part}", type=Path, metavar="FILE", help="questions: VQG's .csv, or .jsonl")
     made.add_argument("--features", type=Path, metavar="FILE", help="features of the pictures")
-    made.add_argument("--captioner", type=Path, metavar="FILE", help="what to begin with (default: ours)")
+    made.add_argument(
+        "--captioner",
+        type=Path,
+        metavar="FILE",
+        help="what to begin with (default: the captioner that ships; ours began with imitation.safetensors "
+        "in the work folder of a captioner, as it was before it sought consensus)",
+    )
     _add_projection(made)
 
 

@@ -49,9 +49,10 @@ class Batch(NamedTuple):
 
     told: tuple[Tensor, ...]
     target: Tensor  # [batch time], padded
+    picture: Tensor | None = None  # [batch] which of the pictures it is about, if it is
 
     def to(self, device: torch.device) -> Batch:
-        return Batch(tuple(each.to(device) for each in self.told), self.target.to(device))
+        return self._replace(told=tuple(each.to(device) for each in self.told), target=self.target.to(device))
 
 
 Loss: TypeAlias = Callable[[Any, Batch], Tensor]

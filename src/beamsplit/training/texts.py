@@ -37,13 +37,23 @@ class Texts:
         pictures = torch.tensor([place for place, _ in read])
         return cls(features.of([each.image for each in described]), pictures, ids)
 
+    def references(self, at_most: int = 5) -> Tensor:
+        """The texts of each picture, [pictures at_most time]."""
+        gathered = self.ids.new_zeros(len(self.features), at_most, self.ids.shape[1])
+        first = torch.searchsorted(self.picture, torch.arange(len(self.features), device=self.picture.device))
+        place = torch.arange(len(self.picture), device=self.picture.device) - first[self.picture]
+        kept = place < at_most
+        gathered[self.picture[kept], place[kept]] = self.ids[kept]
+        return gathered
+
     def to(self, device: torch.device) -> Texts:
         return Texts(self.features.to(device), self.picture.to(device), self.ids.to(device))
 
     def batch(self, rows: Tensor, known: Tensor) -> Batch:
         ids = self.ids[rows].long()
         longest = int((ids > 0).sum(1).amax())
-        return Batch((self.features[self.picture[rows]], known), ids[:, :longest])
+        picture = self.picture[rows]
+        return Batch((self.features[picture], known), ids[:, :longest], picture)
 
 
 class TextsOfPictures:

@@ -1,0 +1,58 @@
+"""A first look: translations of English into French by beam search and by diverse beam search.
+
+The translator comes with the package and needs no network:
+
+    python examples/translate.py "Where did you leave the keys?"
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from itertools import zip_longest
+
+from beamsplit import BeamSearch, BeamsplitError, Cumulative, DiverseBeamSearch, Hypotheses, Hypothesis
+from beamsplit.models import Translator, load
+
+TEXTS = ("Where did you leave the keys?", "I have to find a new job before the summer.")
+
+
+def show(text: str, beams: Hypotheses, diverse: Hypotheses) -> None:
+    width = 4 + max(len(line(each)) for each in beams)
+    print(text)
+    print(f"  {'beam search':{width}}diverse beam search")
+    for left, right in zip_longest(beams, diverse):
+        print(f"  {line(left):{width}}{line(right)}".rstrip())
+    print()
+
+
+def line(hypothesis: Hypothesis | None) -> str:
+    return f"{hypothesis.log_prob:5.1f}  {hypothesis.text}" if hypothesis else ""
+
+
+def translate(model: Translator, texts: list[str], strength: float) -> None:
+    diverse = DiverseBeamSearch(
+        groups=3, beams_per_group=2, strength=strength, diversity=Cumulative(temperature=2.0)
+    )
+    lists = [model.translate(texts, strategy) for strategy in (BeamSearch(beams=6), diverse)]
+    for text, left, right in zip(texts, *lists, strict=True):
+        show(text, left, right)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("text", nargs="*", help="English sentences (default: two of ours)")
+    parser.add_argument("--strength", type=float, default=1.5, help="of diversity (default: %(default)s)")
+    options = parser.parse_args()
+    try:
+        translate(load("en-fr"), options.text or list(TEXTS), options.strength)
+    except BeamsplitError as error:
+        print(f"translate.py: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
