@@ -14,6 +14,7 @@ import torch
 
 from beamsplit.data import (
     Described,
+    Projection,
     data_folder,
     read_described,
     read_features,
@@ -22,20 +23,20 @@ from beamsplit.data import (
 )
 from beamsplit.errors import BeamsplitError
 from beamsplit.models import load
-from beamsplit.models.pictures import Captioner
+from beamsplit.models.pictures import Captioner, PictureModel
 from beamsplit.models.storage import WEIGHTS
 from beamsplit.training import captioner, complexity, features, figures, translator, vectors
 from beamsplit.training.captioner import CaptionerSettings, ConsensusSettings, Part, QuestionerSettings
-from beamsplit.training.teachers import Stage
 from beamsplit.training.translator import TranslatorSettings
 
 __all__ = ["main"]
 
 
 def train_translator(options: argparse.Namespace) -> None:
-    folder = data_folder(options.data) / "translation"
-    train = read_pairs(*(options.train or [folder / "tatoeba.train.jsonl.gz"]))
-    valid = read_pairs(*(options.valid or [folder / "tatoeba.valid.jsonl.gz"]))
+    train, valid = (
+        read_pairs(*(given or [_shared(options, f"translation/tatoeba.{part}.jsonl.gz")]))
+        for given, part in ((options.train, "train"), (options.valid, "valid"))
+    )
     settings = _shortened(TranslatorSettings(), options)
     training = translator.apprenticeship(
         train[: options.limit], valid, settings, work=options.work, seed=options.seed, device=options.device
@@ -47,58 +48,40 @@ def train_translator(options: argparse.Namespace) -> None:
 
 
 def train_captioner(options: argparse.Namespace) -> None:
-    folder = data_folder(options.data)
-    train, valid = (_captions(folder / "captions", part, options) for part in ("train", "valid"))
-    kept = Part(_without(train.described, options.without, folder)[: options.limit], train.features)
+    train, valid = (_captions(part, options) for part in ("train", "valid"))
+    train = Part(_without(train.described, options)[: options.limit], train.features)
     settings = _shortened(CaptionerSettings(), options)
-    training = captioner.apprenticeship(
-        kept, valid, settings, work=options.work, seed=options.seed, device=options.device
-    )
+    run: Any = {"work": options.work, "seed": options.seed, "device": options.device}
+    training = captioner.apprenticeship(train, valid, settings, **run)
     if options.teacher is not None:
         training.train_teacher(options.teacher)
         return
     model = training.train()
     model.save(options.work / "imitation.safetensors")
-    consensus = ConsensusSettings()
-    if options.epochs is not None:
-        consensus = replace(consensus, recipe=replace(consensus.recipe, epochs=options.epochs))
-    captioner.seek_consensus(
-        model,
-        kept,
+    consensus = _with_epochs(ConsensusSettings(), options)
+    captioner.seek_consensus(model, train, valid, consensus, smoothing=settings.smoothing, **run)
+    _save_unfolded(model.cpu(), options, "captioner.safetensors")
+
+
+def train_questioner(options: argparse.Namespace) -> None:
+    seen = read_features(options.features or _shared(options, "questions/vqg.features.npz"))
+    train, valid = (
+        Part(read_described(given or _shared(options, f"questions/vqg.{part}.jsonl.gz")), seen)
+        for given, part in ((options.train, "train"), (options.valid, "val"))
+    )
+    begin = Captioner.from_file(options.captioner or WEIGHTS / "captioner.safetensors")
+    if begin.sizes.features != seen.values.shape[1] and (projection := _projection(options)):
+        captioner.folded(begin, projection)
+    model = captioner.train_questioner(
+        begin,
+        Part(train.described[: options.limit], train.features),
         valid,
-        consensus,
-        smoothing=settings.smoothing,
+        _with_epochs(QuestionerSettings(), options),
         work=options.work,
         seed=options.seed,
         device=options.device,
     )
-    model.cpu()
-    if projection := _projection(folder, options):
-        captioner.unfolded(model, projection)
-    model.save(options.out or WEIGHTS / "captioner.safetensors")
-
-
-def train_questioner(options: argparse.Namespace) -> None:
-    folder = data_folder(options.data)
-    seen = read_features(options.features or folder / "questions" / "vqg.features.npz")
-    train, valid = (
-        Part(read_described(given or folder / "questions" / f"vqg.{part}.jsonl.gz"), seen)
-        for given, part in ((options.train, "train"), (options.valid, "val"))
-    )
-    begin = Captioner.from_file(options.captioner or WEIGHTS / "captioner.safetensors")
-    projection = _projection(folder, options)
-    if projection and begin.sizes.features != seen.values.shape[1]:
-        captioner.folded(begin, projection)
-    settings = QuestionerSettings()
-    if options.epochs:
-        settings = replace(settings, recipe=replace(settings.recipe, epochs=options.epochs))
-    kept = Part(train.described[: options.limit], train.features)
-    model = captioner.train_questioner(
-        begin, kept, valid, settings, work=options.work, seed=options.seed, device=options.device
-    ).cpu()
-    if projection:
-        captioner.unfolded(model, projection)
-    model.save(options.out or WEIGHTS / "questioner.safetensors")
+    _save_unfolded(model.cpu(), options, "questioner.safetensors")
 
 
 def train_complexity(options: argparse.Namespace) -> None:
@@ -129,41 +112,53 @@ def _say(found: dict[str, Any]) -> None:
     print(json.dumps(found, indent=2, ensure_ascii=False))
 
 
-def _captions(folder: Path, part: str, options: argparse.Namespace) -> Part:
+def _shared(options: argparse.Namespace, name: str) -> Path:
+    """A file of the data folder, which need not be there if all files are given."""
+    return data_folder(options.data) / name
+
+
+def _captions(part: str, options: argparse.Namespace) -> Part:
     given = vars(options)
-    return Part(
-        read_described(given[part] or folder / f"coco.{part}.jsonl.gz", split=given[f"{part}_split"]),
-        read_features(given[f"{part}_features"] or folder / f"coco.{part}.features.npz"),
-    )
+    file = given[part] or _shared(options, f"captions/coco.{part}.jsonl.gz")
+    seen = given[f"{part}_features"] or _shared(options, f"captions/coco.{part}.features.npz")
+    return Part(read_described(file, split=given[f"{part}_split"]), read_features(seen))
 
 
-def _without(described: Sequence[Described], files: Sequence[Path] | None, folder: Path) -> list[Described]:
-    """Pictures that are not in these files: by default, those that questions are tested on."""
+def _without(described: Sequence[Described], options: argparse.Namespace) -> list[Described]:
+    """Pictures that are not in some files: by default, those that questions are tested on."""
+    files = options.without
     if files is None:
-        files = [folder / "questions" / f"vqg.{part}.jsonl.gz" for part in ("val", "test")]
+        files = [_shared(options, f"questions/vqg.{part}.jsonl.gz") for part in ("val", "test")]
     held_out = {each.image for file in files for each in read_described(file)}
     return [each for each in described if each.image not in held_out]
 
 
-def _projection(folder: Path, options: argparse.Namespace) -> Any:
+def _projection(options: argparse.Namespace) -> Projection | None:
     if options.whole_features:
         return None
-    return read_projection(options.projection or folder / "captions" / "features.projection.npz")
+    return read_projection(options.projection or _shared(options, "captions/features.projection.npz"))
+
+
+def _save_unfolded(model: PictureModel, options: argparse.Namespace, name: str) -> None:
+    if projection := _projection(options):
+        captioner.unfolded(model, projection)
+    model.save(options.out or WEIGHTS / name)
+
+
+def _with_epochs(settings: Any, options: argparse.Namespace) -> Any:
+    if options.epochs is None:
+        return settings
+    return replace(settings, recipe=replace(settings.recipe, epochs=options.epochs))
 
 
 def _shortened(settings: Any, options: argparse.Namespace) -> Any:
     """The settings with fewer epochs or teachers, if that was asked for."""
-    if options.epochs is not None:
-        settings = replace(
-            settings,
-            student=_of_epochs(settings.student, options.epochs),
-            teacher=_of_epochs(settings.teacher, options.epochs),
-        )
+    settings = replace(
+        settings,
+        student=_with_epochs(settings.student, options),
+        teacher=_with_epochs(settings.teacher, options),
+    )
     return settings if options.teachers is None else replace(settings, teachers=options.teachers)
-
-
-def _of_epochs(stage: Stage, epochs: int) -> Stage:
-    return replace(stage, recipe=replace(stage.recipe, epochs=epochs))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -25,10 +25,10 @@ def write(folder: Path, out: Path, device: torch.device) -> None:
     if not files:
         raise ArgumentError(f"{folder} has no pictures: files that end in {', '.join(SUFFIXES)}")
     found = []
-    with Progress("features").bar(len(files), 0) as bar:
+    with Progress("features").bar(len(files)) as bar:
         for begin in range(0, len(files), _AT_ONCE):
             part = files[begin : begin + _AT_ONCE]
             found.append(vision.features(part, device=device).cpu())
             for _ in part:
-                bar.advance(None)
+                bar.advance()
     write_features(out, [file.stem for file in files], torch.cat(found))

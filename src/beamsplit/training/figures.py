@@ -316,11 +316,11 @@ def _outputs(
     """The texts for each input, best first."""
     parts = list(_parts(inputs))
     found: list[tuple[str, ...]] = []
-    with Progress(name).bar(len(parts), 0) as bar:
+    with Progress(name).bar(len(parts)) as bar:
         for part in parts:
             lists = decode_in_batches(model, part, strategy, max_length=max_length, batch_size=BATCH)
             found += map(_texts, lists)
-            bar.advance(None)
+            bar.advance()
     if not sys.stderr.isatty():  # where there was no bar
         print(f"{name}: {len(found)} decoded", file=sys.stderr, flush=True)
     return found

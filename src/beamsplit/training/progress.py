@@ -6,16 +6,36 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from torch import Tensor
+
+if TYPE_CHECKING:
+    import rich.progress
 
 __all__ = ["Bar", "Progress"]
 
 
-class Bar(Protocol):
-    def advance(self, loss: Tensor | None) -> None: ...
-    def epoch(self, number: int, valid_loss: float) -> None: ...
+class Bar:
+    """How far something is."""
+
+    def __init__(self, name: str, shown: rich.progress.Progress, total: int, done: int) -> None:
+        self._name = name
+        self._shown = shown
+        self._task = shown.add_task(name, total=total, completed=done, losses="")
+        self._loss = float("nan")
+
+    def advance(self, loss: Tensor | None = None) -> None:
+        """A step further. Reading a loss waits for the GPU, so the loop hands over few."""
+        if loss is not None:
+            self._loss = float(loss)
+        self._shown.advance(self._task)
+
+    def epoch(self, number: int, valid_loss: float) -> None:
+        losses = f"loss {self._loss:.3f}, validation {valid_loss:.3f}"
+        self._shown.update(self._task, losses=losses)
+        if self._shown.disable:
+            print(f"{self._name}: epoch {number}, {losses}", file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)
@@ -25,39 +45,20 @@ class Progress:
     name: str
 
     @contextmanager
-    def bar(self, total: int, done: int) -> Iterator[Bar]:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as RichProgress
+    def bar(self, total: int, done: int = 0) -> Iterator[Bar]:
+        try:
+            from rich import progress
+            from rich.console import Console
+        except ImportError as error:
+            raise ImportError("training needs rich: pip install 'beamsplit[train]'") from error
 
         console = Console(stderr=True)
         columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[losses]}"),
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(),
+            progress.MofNCompleteColumn(),
+            progress.TimeRemainingColumn(),
+            progress.TextColumn("{task.fields[losses]}"),
         )
-        with RichProgress(*columns, console=console, disable=not console.is_terminal) as shown:
-            task = shown.add_task(self.name, total=total, completed=done, losses="")
-
-            class _Bar:
-                loss = float("nan")
-
-                def advance(self, loss: Tensor | None) -> None:
-                    # Reading a loss waits for the GPU, so the loop hands over few.
-                    if loss is not None:
-                        self.loss = float(loss)
-                    shown.advance(task)
-
-                def epoch(self, number: int, valid_loss: float) -> None:
-                    shown.update(task, losses=f"loss {self.loss:.3f}, validation {valid_loss:.3f}")
-                    if not console.is_terminal:
-                        print(
-                            f"{self_name}: epoch {number}, loss {self.loss:.3f}, validation {valid_loss:.3f}",
-                            file=sys.stderr,
-                            flush=True,
-                        )
-
-            self_name = self.name
-            yield _Bar()
+        with progress.Progress(*columns, console=console, disable=not console.is_terminal) as shown:
+            yield Bar(self.name, shown, total, done)
