@@ -14,7 +14,7 @@ from itertools import zip_longest
 from beamsplit import BeamSearch, BeamsplitError, Cumulative, DiverseBeamSearch, Hypotheses, Hypothesis
 from beamsplit.models import Translator, load
 
-TEXTS = ("Where did you leave the keys?", "I have to find a new job before the summer.")
+TEXT = "I have to find a new job before the summer."
 
 
 def show(text: str, beams: Hypotheses, diverse: Hypotheses) -> None:
@@ -23,7 +23,6 @@ def show(text: str, beams: Hypotheses, diverse: Hypotheses) -> None:
     print(f"  {'beam search':{width}}diverse beam search")
     for left, right in zip_longest(beams, diverse):
         print(f"  {line(left):{width}}{line(right)}".rstrip())
-    print()
 
 
 def line(hypothesis: Hypothesis | None) -> str:
@@ -35,7 +34,8 @@ def translate(model: Translator, texts: list[str], strength: float) -> None:
         groups=3, beams_per_group=2, strength=strength, diversity=Cumulative(temperature=2.0)
     )
     lists = [model.translate(texts, strategy) for strategy in (BeamSearch(beams=6), diverse)]
-    for text, left, right in zip(texts, *lists, strict=True):
+    for place, (text, left, right) in enumerate(zip(texts, *lists, strict=True)):
+        print("\n" * (place > 0), end="")
         show(text, left, right)
 
 
@@ -43,11 +43,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("text", nargs="*", help="English sentences (default: two of ours)")
+    parser.add_argument("text", nargs="*", help="English sentences (default: one of ours)")
     parser.add_argument("--strength", type=float, default=1.5, help="of diversity (default: %(default)s)")
     options = parser.parse_args()
     try:
-        translate(load("en-fr"), options.text or list(TEXTS), options.strength)
+        translate(load("en-fr"), options.text or [TEXT], options.strength)
     except BeamsplitError as error:
         print(f"translate.py: {error}", file=sys.stderr)
         return 2

@@ -9,6 +9,7 @@ from beamsplit import checks
 from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses
 from beamsplit.model import StepModel
+from beamsplit.models.text import normalised
 from beamsplit.search import decode
 from beamsplit.strategies import Strategy
 
@@ -49,7 +50,7 @@ def check_texts(texts: object) -> None:
     for place, text in enumerate(texts):
         if not isinstance(text, str):
             raise ArgumentError(f"text {place} must be a string, not {checks.shown(text)}")
-        if not text.strip():
+        if not normalised(text):
             raise ArgumentError(f"text {place} is empty: there is nothing to translate")
 
 
@@ -60,6 +61,10 @@ def quoted(text: str) -> str:
 def _seeds(seed: int | Sequence[int], count: int) -> list[int]:
     """One an input, so that what it gets does not depend on the batch it falls into."""
     given = checks.once(seed)
-    return (
-        given if isinstance(given, list) else [checks.whole_number("seed", given) + i for i in range(count)]
-    )
+    if not isinstance(given, list):
+        return [checks.whole_number("seed", given) + i for i in range(count)]
+    if len(given) != count:
+        raise ArgumentError(
+            f"seed has {len(given)} values for {count} inputs: give one number, or one an input"
+        )
+    return given

@@ -148,8 +148,9 @@ class PictureModel(nn.Module, abc.ABC):
     def from_file(cls, path: Path) -> Self:
         tensors, description = storage.read(path)
         storage.check_kind(path, description, cls.kind)
-        words, sizes = Words(description["words"]), PictureSizes(**description["sizes"])
-        return storage.filled(lambda: cls(words, sizes), tensors)
+        with storage.fitting(path):
+            words, sizes = Words(description["words"]), PictureSizes(**description["sizes"])
+            return storage.filled(lambda: cls(words, sizes), tensors)
 
 
 class Captioner(PictureModel):
@@ -205,7 +206,7 @@ def _described(
     strategy: Strategy | None,
     options: dict[str, Any],
 ) -> Hypotheses | list[Hypotheses]:
-    several = isinstance(picture, list | tuple) or _is_features(picture)
+    several = isinstance(picture, list | tuple)
     pictures: Any = picture if several else [picture]
     strategy = strategy or DiverseBeamSearch(groups=6, strength=0.5)
     found = inputs.decode_in_batches(model, pictures, strategy, **{"max_length": LONGEST, **options})

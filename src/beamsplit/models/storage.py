@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from beamsplit.errors import ArgumentError
 
-__all__ = ["WEIGHTS", "check_kind", "filled", "kind", "read", "rounded", "write", "write_bytes"]
+__all__ = ["WEIGHTS", "check_kind", "filled", "fitting", "kind", "read", "rounded", "write", "write_bytes"]
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -59,6 +59,16 @@ def filled(build: Callable[[], M], tensors: Mapping[str, Tensor]) -> M:
     network.load_state_dict(tensors)
     network.eval().requires_grad_(False)
     return network
+
+
+@contextmanager
+def fitting(path: Path) -> Iterator[None]:
+    """Whatever does not fit together when a model is built from a file is the file's fault."""
+    try:
+        yield
+    except (KeyError, TypeError, RuntimeError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise ArgumentError(f"{path} does not fit together: {reason}"[:300]) from error
 
 
 def kind(path: Path) -> str | None:
@@ -115,7 +125,7 @@ def _pack(name: str, tensor: Tensor, bits: int) -> dict[str, Tensor]:
         return {name: tensor.half().contiguous()}
     most = 2 ** (bits - 1) - 1
     scale = (tensor.abs().amax(1, keepdim=True) / most).clamp(min=torch.finfo(torch.float32).tiny)
-    whole = (tensor / scale).round().to(torch.int8)
+    whole = (tensor / scale).round().to(torch.int8).contiguous()
     return {name: whole if bits == 8 else _four_in_three(whole), name + _SCALE: scale.squeeze(1)}
 
 

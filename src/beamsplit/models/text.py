@@ -19,7 +19,7 @@ PAD, UNKNOWN, BEGIN, END = range(4)
 
 _SPACES = re.compile(r"\s+")
 _ALIKE = str.maketrans({"’": "'", "‘": "'", "\u00ad": None, "\u200b": None, "\ufeff": None})
-_WORD = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*|'[a-z]+")
+_WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*|'[^\W\d_]+")
 
 
 def normalised(text: str) -> str:
@@ -31,7 +31,7 @@ def normalised(text: str) -> str:
     >>> normalised("Qu’est-ce\u202f? ")
     "Qu'est-ce ?"
     """
-    return _SPACES.sub(" ", unicodedata.normalize("NFC", text).translate(_ALIKE)).strip()
+    return _SPACES.sub(" ", unicodedata.normalize("NFC", text.translate(_ALIKE))).strip()
 
 
 class Pieces:

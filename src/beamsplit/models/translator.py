@@ -22,7 +22,7 @@ from beamsplit.strategies import DiverseBeamSearch, Strategy
 __all__ = ["Memory", "Translator", "TranslatorSizes"]
 
 LONGEST = 160
-"""The most pieces of a text that is taken; sentences of the training data have up to about 60."""
+"""The most pieces of a text that is read or written; the sentences it learned from have up to about 60."""
 
 DIVERSE = DiverseBeamSearch(groups=3, beams_per_group=2, strength=1.5, diversity=Cumulative(temperature=2.0))
 """Translations differ in a word or two, and what follows is the same: a term that fades suits them."""
@@ -102,10 +102,9 @@ class Translator(nn.Module):
         are those of `decode`, and `batch_size`.
         """
         texts = [text] if isinstance(text, str) else text
-        inputs.check_texts(texts)
-        longest = max((len(ids) for ids in self._read(texts)), default=0)
         strategy = strategy or DIVERSE
-        options = {"max_length": 2 * longest + 10, **options}
+        options = {"max_length": LONGEST, **options}
+        self._read(texts)  # refuses what has to be refused before anything is decoded
         lists = [found.distinct() for found in inputs.decode_in_batches(self, texts, strategy, **options)]
         return lists[0] if isinstance(text, str) else lists
 
@@ -226,5 +225,6 @@ class Translator(nn.Module):
     def from_file(cls, path: Path) -> Translator:
         tensors, description = storage.read(path)
         storage.check_kind(path, description, "translator")
-        pieces = Pieces(bytes(tensors.pop("pieces").tolist()))
-        return storage.filled(lambda: cls(pieces, TranslatorSizes(**description["sizes"])), tensors)
+        with storage.fitting(path):
+            pieces = Pieces(bytes(tensors.pop("pieces").tolist()))
+            return storage.filled(lambda: cls(pieces, TranslatorSizes(**description["sizes"])), tensors)

@@ -169,7 +169,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{_PROGRAM}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(f"{_PROGRAM}: stopped; the same command goes on from {options.work}", file=sys.stderr)
+        where = f"; the same command goes on from {options.work}" if options.work else ""
+        print(f"{_PROGRAM}: stopped{where}", file=sys.stderr)
         return 130
     return 0
 
@@ -276,7 +277,7 @@ def _add_figures(kinds: Any) -> None:
     made = _add_command(kinds, "figures", measure, "measure a model, for its card, and print JSON")
     made.add_argument("model", help="en-fr, captioner, questioner or a file")
     made.add_argument("--data", metavar="DIR", help=_DATA)
-    made.add_argument("--limit", type=int, metavar="N", help="only so many inputs of each test set")
+    made.add_argument("--limit", type=_count, metavar="N", help="only so many inputs of each test set")
 
 
 _DATA = "the data folder (default: $BEAMSPLIT_DATA)"
@@ -303,17 +304,30 @@ def _add(kinds: Any, name: str, run: Any, reads: str) -> argparse.ArgumentParser
         help="a folder for what is under way (default: %(default)s)",
     )
     made.add_argument("--seed", type=int, default=0, metavar="N", help="default: %(default)s")
-    made.add_argument("--epochs", type=int, metavar="N", help="instead of those of our recipe")
-    made.add_argument("--limit", type=int, metavar="N", help="only so many examples, to try things out")
+    made.add_argument("--epochs", type=_count, metavar="N", help="instead of those of our recipe")
+    made.add_argument("--limit", type=_count, metavar="N", help="only so many examples, to try things out")
     _add_device(made)
     return made
+
+
+def _device(name: str) -> torch.device:
+    try:
+        return torch.zeros(0, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        raise argparse.ArgumentTypeError(f"{name!r} is no device of this machine: cpu or cuda") from error
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of 1 or more")
+    return int(text)
 
 
 def _add_device(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--device",
-        type=torch.device,
-        default=torch.device("cuda" if torch.cuda.is_available() else "cpu"),
+        type=_device,
+        default=_device("cuda" if torch.cuda.is_available() else "cpu"),
         help="cpu or cuda (default: %(default)s)",
     )
 

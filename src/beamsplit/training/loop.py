@@ -7,6 +7,7 @@ then, so a run that was killed goes on as if nothing had happened.
 from __future__ import annotations
 
 import math
+import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -152,6 +153,7 @@ class _Run:
             self.optimiser, _rise_and_fall(recipe.warm_up, steps)
         )
         self.steps = 0
+        self._all_steps = steps
 
     def step(self, batch: Batch, loss: Loss) -> Tensor:
         with _half_precision(self.device):
@@ -202,7 +204,10 @@ class _Run:
         """How many epochs there have been before."""
         if not path.exists():
             return 0
-        saved = torch.load(path, map_location=self.device, weights_only=True)
+        try:
+            saved = torch.load(path, map_location=self.device, weights_only=True)
+        except (RuntimeError, pickle.UnpicklingError, EOFError) as error:
+            raise ArgumentError(f"{path} is no state of a training: delete it to begin anew") from error
         changed = {
             name: (saved["settings"].get(name), value)
             for name, value in self._settings(seed).items()
@@ -222,7 +227,8 @@ class _Run:
         return int(saved["epochs"])
 
     def _settings(self, seed: int) -> dict[str, Any]:
-        return {**asdict(self.recipe), "seed": seed, "parameters": sum(p.numel() for p in self.parameters)}
+        parameters = sum(p.numel() for p in self.parameters)
+        return {**asdict(self.recipe), "seed": seed, "parameters": parameters, "steps": self._all_steps}
 
 
 def _said(model: Any, batch: Batch) -> tuple[Tensor, Tensor]:

@@ -72,9 +72,9 @@ class Sentences:
         self._train = _read(train, pieces)
         self._valid = [(pair.source, target) for pair in _read(valid, pieces) for target in pair.targets]
         self._stop = pieces.ids(["Go."])[0][-1]
-        self._batch = batch
+        self._batch = min(batch, len(train))
         self._seed = seed
-        self.steps = len(train) // batch
+        self.steps = len(train) // self._batch
 
     def epoch(self, number: int) -> Iterator[Batch]:
         seed = epoch_seed(self._seed, number)

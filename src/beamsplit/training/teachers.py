@@ -54,12 +54,10 @@ class Apprenticeship(Generic[N]):
     work: Path
 
     def train_teacher(self, number: int) -> None:
-        """Teacher `number`, if it is not there yet. Several processes may each train one."""
+        """Teacher `number`; one that is complete is only read again. Several processes may each train one."""
         path = self._teacher(number)
-        if not path.exists():
-            self._train(
-                f"{self.name}'s teacher {number}", self.teacher, self.seed + 1 + number, path.stem
-            ).save(path)
+        name = f"{self.name}'s teacher {number}"
+        self._train(name, self.teacher, self.seed + 1 + number, path.stem).save(path)
 
     def train(self) -> N:
         """The student, after those of its teachers that are missing."""

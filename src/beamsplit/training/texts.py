@@ -62,9 +62,9 @@ class TextsOfPictures:
     def __init__(self, train: Texts, valid: Texts, *, batch: int, seed: int) -> None:
         self._train = train
         self._valid = valid
-        self._batch = batch
+        self._batch = min(batch, len(train.picture))
         self._seed = seed
-        self.steps = len(train.picture) // batch
+        self.steps = len(train.picture) // self._batch
 
     def epoch(self, number: int) -> Iterator[Batch]:
         device = self._train.ids.device
