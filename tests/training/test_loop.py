@@ -392,19 +392,32 @@ def apprenticeship(work: Path, built: list[Stage], **changes: Any) -> Apprentice
     return Apprenticeship(**{**settings, **changes})
 
 
-def test_teachers_come_first_and_only_once(tmp_path: Path) -> None:
-    built: list[Stage] = []
-    apprenticeship(tmp_path, built).train_teacher(1)
-    assert (tmp_path / "teacher-1.safetensors").exists()
-    apprenticeship(tmp_path, built).train_teacher(1)
-    assert [stage.sizes for stage in built] == ["large"]
-    apprenticeship(tmp_path, built).train()
-    assert [stage.sizes for stage in built] == ["large", "large", "small"]
+def test_teachers_come_first_and_are_trained_only_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def epochs() -> list[str]:
+        return [line.split(",")[0] for line in capsys.readouterr().err.splitlines()]
+
+    apprenticeship(tmp_path, []).train_teacher(1)
+    assert epochs() == ["echo's teacher 1: epoch 1"]
+    before = (tmp_path / "teacher-1.safetensors").read_bytes()
+    apprenticeship(tmp_path, []).train_teacher(1)
+    assert epochs() == []
+    assert (tmp_path / "teacher-1.safetensors").read_bytes() == before
+    apprenticeship(tmp_path, []).train()
+    assert epochs() == ["echo's teacher 0: epoch 1", "echo: epoch 1", "echo: epoch 2"]
     files = {each.name for each in tmp_path.iterdir()}
     assert files == {
         *(f"teacher-{n}.{end}" for n in (0, 1) for end in ("safetensors", "state")),
         "student.state",
     }
+
+
+def test_a_teacher_of_other_settings_is_not_taken_for_one_of_these(tmp_path: Path) -> None:
+    apprenticeship(tmp_path, []).train_teacher(0)
+    longer = Stage(sizes="large", recipe=Recipe(epochs=2, batch=16, learning_rate=0.05))
+    with pytest.raises(ArgumentError, match="is of a run with epochs 1, not 2"):
+        apprenticeship(tmp_path, [], teacher=longer).train()
 
 
 def test_teachers_differ_and_their_order_does_not_count(tmp_path: Path) -> None:

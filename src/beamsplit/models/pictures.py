@@ -169,6 +169,8 @@ class Captioner(PictureModel):
     ) -> Hypotheses | list[Hypotheses]:
         """Captions of a picture, or of each of a list; by default up to six, by diverse beam search.
 
+        Features [pictures 1280] count as a list.
+
         Of captions that read the same the likeliest is kept; `beamsplit.decode` returns all. `options` are
         those of `decode`, and `batch_size`.
         """
@@ -206,7 +208,7 @@ def _described(
     strategy: Strategy | None,
     options: dict[str, Any],
 ) -> Hypotheses | list[Hypotheses]:
-    several = isinstance(picture, list | tuple)
+    several = isinstance(picture, list | tuple) or _is_features(picture)
     pictures: Any = picture if several else [picture]
     strategy = strategy or DiverseBeamSearch(groups=6, strength=0.5)
     found = inputs.decode_in_batches(model, pictures, strategy, **{"max_length": LONGEST, **options})
