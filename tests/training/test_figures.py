@@ -18,6 +18,7 @@ from torch import Tensor
 
 from beamsplit import ArgumentError
 from beamsplit.data import Pair, write_features
+from beamsplit.metrics import coco
 from beamsplit.models.pictures import Captioner, PictureSizes
 from beamsplit.models.text import Words
 from beamsplit.models.translator import Translator, TranslatorSizes
@@ -223,7 +224,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     def meteor() -> Iterator[Deaf]:
         yield Deaf()
 
-    monkeypatch.setattr(figures, "_meteor", meteor)
+    monkeypatch.setattr(coco, "meteor", meteor)
 
 
 @with_java
@@ -271,7 +272,7 @@ def test_a_random_captioner(tmp_path: Path) -> None:
 @with_java
 def test_tokens() -> None:
     lists = [["A man's hat,  isn't it?", ""], [], ["Two\u2028lines: \u201cone\u201d", "naïve.\n", ""]]
-    assert figures._in_tokens(lists) == [
+    assert coco.tokens(lists) == [
         ["a man 's hat is n't it", ""],
         [],
         ["two lines one", "naïve", ""],
@@ -284,7 +285,7 @@ def test_tokens() -> None:
 @pytest.mark.parametrize("measure", [captioner_figures, questioner_figures])
 def test_no_java(measure: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    with pytest.raises(ArgumentError) as caught:
+    with pytest.raises(coco.Unavailable) as caught:
         measure(Parrot({}), tmp_path)
     assert str(caught.value) == (
         "there is no 'java', which METEOR and the Penn Treebank tokenizer run on: install a Java runtime"
@@ -297,7 +298,7 @@ def test_java_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     java.write_text("#!/bin/sh\necho 'no class\nof that name' >&2\nexit 1\n")
     java.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    with pytest.raises(ArgumentError) as caught:
+    with pytest.raises(coco.Unavailable) as caught:
         captioner_figures(Parrot({}), folder)
     assert str(caught.value) == (
         "the Java tokenizer stanford-corenlp-3.4.1.jar failed, try it by hand: 'no class of that name'"
@@ -307,10 +308,10 @@ def test_java_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 @with_java
 def test_meteor_that_dies() -> None:
-    with figures._meteor() as meteor:
+    with coco.meteor() as meteor:
         meteor.meteor_p.kill()
         meteor.meteor_p.wait()
-        with pytest.raises(ArgumentError, match="METEOR's Java program stopped before it was done"):
+        with pytest.raises(coco.Unavailable, match="METEOR's Java program stopped before it was done"):
             figures._agreement([["a dog"]], [["a dog"]], meteor)
     del meteor
     gc.collect()  # its destructor must not wait for ever

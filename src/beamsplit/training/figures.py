@@ -7,14 +7,9 @@ BLEU, chrF and METEOR are in percent; CIDEr-D is as its authors give it, about 1
 
 from __future__ import annotations
 
-import importlib
-import importlib.metadata
 import random
-import shutil
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +18,7 @@ from beamsplit import checks
 from beamsplit.data import Projection, read_described, read_features, read_pairs, read_projection
 from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses
+from beamsplit.metrics import coco
 from beamsplit.model import StepModel
 from beamsplit.models import pictures, translator
 from beamsplit.models.inputs import decode_in_batches
@@ -217,10 +213,10 @@ def _picture_figures(
     model: StepModel, folder: Path, files: dict[str, tuple[Path, Path]], limit: int | None
 ) -> dict[str, Any]:
     _check_packages(*(f"pycocoevalcap.{name}" for name in _MEASURES))
-    _check_java()
+    coco.check_java()
     projection = read_projection(folder / "captions" / "features.projection.npz")
     sets = [_pictures(name, *paths, projection, limit) for name, paths in files.items()]
-    with _meteor() as meteor:
+    with coco.meteor() as meteor:
         return {each.name: _likeness(model, each, meteor) for each in sets}
 
 
@@ -232,11 +228,11 @@ def _pictures(name: str, texts: Path, features: Path, projection: Projection, li
 
 def _likeness(model: StepModel, given: _Pictures, meteor: Any) -> dict[str, Any]:
     """How like the references the outputs are."""
-    references = _in_tokens(given.references)
+    references = coco.tokens(given.references)
     found: dict[str, Any] = {"items": len(references)}
     for name, strategy in SINGLE.items():
         lists = _outputs(model, given.features, strategy, pictures.LONGEST, f"{given.name}, {name}")
-        found[name] = _agreement(_in_tokens([texts[:1] for texts in lists]), references, meteor)
+        found[name] = _agreement(coco.tokens([texts[:1] for texts in lists]), references, meteor)
     return found
 
 
@@ -244,67 +240,15 @@ def _agreement(outputs: list[list[str]], references: list[list[str]], meteor: An
     said, true = dict(enumerate(outputs)), dict(enumerate(references))
     cider, _ = _need("pycocoevalcap.cider.cider").Cider().compute_score(true, said)
     bleus, _ = _need("pycocoevalcap.bleu.bleu").Bleu(4).compute_score(true, said, verbose=0)
-    try:
-        share, _ = meteor.compute_score(true, said)
-    except (OSError, ValueError) as error:
-        raise ArgumentError(
-            "METEOR's Java program stopped before it was done: has it 2 GB of memory?"
-        ) from error
+    share, _ = coco.meteor_scores(meteor, [texts[0] for texts in outputs], references)
     counts = set(map(len, references))
     many = f"nrefs:{counts.pop() if len(counts) == 1 else 'var'}"
-    tail = f"tok:ptb|version:pycocoevalcap-{importlib.metadata.version('pycocoevalcap')}"
+    tail = f"tok:ptb|version:{coco.version()}"
     return {
         "cider_d": _signed(cider, f"{many}|idf:references|n:4|sigma:6|{tail}"),
         "meteor": _signed(100 * share, f"{many}|lang:en|norm:yes|jar:1.5|{tail}"),
         "bleu_4": _signed(100 * bleus[3], f"{many}|reflen:closest|{tail}"),
     }
-
-
-def _in_tokens(lists: Sequence[Sequence[str]]) -> list[list[str]]:
-    """The same texts as the Penn Treebank would divide them, in lower case and without punctuation."""
-    divided = iter(_divided([text for texts in lists for text in texts]))
-    return [[next(divided) for _ in texts] for texts in lists]
-
-
-def _divided(texts: list[str]) -> list[str]:
-    # The package's own way to call this program writes a file into the package, and chats.
-    ptb = _need("pycocoevalcap.tokenizer.ptbtokenizer")
-    jar = Path(ptb.__file__).parent / ptb.STANFORD_CORENLP_3_4_1_JAR
-    command = [
-        "java",
-        "-cp",
-        str(jar),
-        "edu.stanford.nlp.process.PTBTokenizer",
-        "-preserveLines",
-        "-lowerCase",
-    ]
-    lines = "".join(f"{' '.join(text.split())}\n" for text in texts)
-    ran = subprocess.run(command, input=lines.encode(), capture_output=True, check=False)
-    divided = ran.stdout.decode().split("\n")[:-1]
-    if ran.returncode or len(divided) != len(texts):
-        said = " ".join(ran.stderr.decode(errors="replace").split())
-        raise ArgumentError(f"the Java tokenizer {jar.name} failed, try it by hand: {checks.shown(said)}")
-    return [" ".join(word for word in line.split(" ") if word not in ptb.PUNCTUATIONS) for line in divided]
-
-
-@contextmanager
-def _meteor() -> Iterator[Any]:
-    """METEOR's program, which takes seconds to start; ended afterwards, since it would not end itself."""
-    meteor = _need("pycocoevalcap.meteor.meteor").Meteor()
-    try:
-        yield meteor
-    finally:
-        if meteor.lock.locked():  # after an error; its destructor would wait for it for ever
-            meteor.lock.release()
-        meteor.meteor_p.kill()
-        meteor.meteor_p.communicate()  # closes the pipes and waits
-
-
-def _check_java() -> None:
-    if shutil.which("java") is None:
-        raise ArgumentError(
-            "there is no 'java', which METEOR and the Penn Treebank tokenizer run on: install a Java runtime"
-        )
 
 
 # Both
@@ -356,10 +300,4 @@ def _check_packages(*modules: str) -> None:
 
 
 def _need(module: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        package = (error.name or module).partition(".")[0]
-        raise ImportError(
-            f"beamsplit.training.figures needs {package}: pip install 'beamsplit[train]'"
-        ) from error
+    return coco.need(module, "beamsplit.training.figures")

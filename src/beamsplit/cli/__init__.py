@@ -1,0 +1,45 @@
+"""The command `beamsplit`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from beamsplit import __version__
+from beamsplit.cli.evaluate import evaluate
+from beamsplit.errors import BeamsplitError
+
+__all__ = ["main"]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="beamsplit")
+def program() -> None:
+    """Diverse decoding: outputs that are each likely and all different."""
+
+
+program.add_command(evaluate)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; what a user did wrong is one line and exit code 2."""
+    try:
+        found = program.main(args=arguments, prog_name="beamsplit", standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (BeamsplitError, ImportError) as error:
+        click.echo(f"beamsplit: {error}", err=True)
+        return 2
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("beamsplit: stopped; the same command goes on with what it has", err=True)
+        return 130
+    return found if isinstance(found, int) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,529 @@
+"""How different the texts of a list are from each other, how long and how likely.
+
+These look at what was said alone; references play no part. A list of one text is as diverse as copies of that
+text are: not at all. A list of none is refused. The order of a list matters to `TopLogProb` only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import math
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+
+import torch
+from torch import Tensor
+
+import beamsplit
+from beamsplit import checks
+from beamsplit.errors import ArgumentError
+from beamsplit.metrics.base import Example, mean_of
+from beamsplit.metrics.coco import need
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.bleu import BLEU
+
+__all__ = [
+    "DistinctN",
+    "EmbeddingSpread",
+    "Kernel",
+    "MeanLength",
+    "NGramCosine",
+    "SelfBLEU",
+    "TopLogProb",
+    "UniqueFraction",
+    "VectorCosine",
+    "Vectors",
+    "Vendi",
+    "Words",
+]
+
+Gram: TypeAlias = tuple[str, ...]
+Vectors: TypeAlias = Mapping[str, Tensor] | tuple[Sequence[str], Tensor]
+"""A vector [dim] for each word, or words and their vectors [words dim]."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Words:
+    """The words of a text: what white space separates, unless told to look past case and punctuation.
+
+    >>> Words()("It's late, Tom.")
+    ("It's", 'late,', 'Tom.')
+    >>> Words(lower=True, punctuation=False)("It's late, Tom.")
+    ('its', 'late', 'tom')
+    """
+
+    lower: bool = False
+    punctuation: bool = True
+
+    @property
+    def signature(self) -> str:
+        return "words" + "+lower" * self.lower + "-punctuation" * (not self.punctuation)
+
+    def __call__(self, text: str) -> Gram:
+        text = text.lower() if self.lower else text
+        text = text if self.punctuation else "".join(filter(_is_no_punctuation, text))
+        return tuple(text.split())
+
+
+# What the paper reports
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistinctN:
+    """The number of different n-grams over the number of words, as the paper counts: not over n-grams.
+
+    Of a list, and then the mean over lists; or of the corpus, all lists taken as one. There a row counts the
+    n-grams that no list before has, so that all rows add up to the whole, but some rows to nothing: measure a
+    part by itself. Nor is there a bootstrap, since an input drawn twice brings nothing new, and a draw would
+    have fewer n-grams than the corpus has.
+    """
+
+    n: int = 1
+    of: Literal["list", "corpus"] = "list"
+    words: Words = field(default_factory=Words)
+
+    def __post_init__(self) -> None:
+        checks.at_least("n", self.n, 1)
+        if self.of not in ("list", "corpus"):
+            raise ArgumentError(f"of must be 'list' or 'corpus', not {checks.shown(self.of)}")
+
+    @property
+    def name(self) -> str:
+        return f"{self.of}_distinct_{self.n}"
+
+    @property
+    def signature(self) -> str:
+        return _signed("distinct", n=self.n, of=self.of, tok=self.words.signature)
+
+    @property
+    def resamples(self) -> bool:
+        """Whether the rows of some inputs, each any number of times, say something about those inputs."""
+        return self.of == "list"
+
+    def statistics(self, examples: Sequence[Example]) -> Tensor:
+        lists = [[self.words(text) for text in texts] for texts in _lists(self, examples)]
+        grams = [{gram for words in texts for gram in _ngrams(words, self.n)} for texts in lists]
+        totals = [sum(map(len, texts)) for texts in lists]
+        if self.of == "list":
+            # A list without a word has no n-gram either: nothing in it is distinct.
+            return mean_of([len(found) / max(total, 1) for found, total in zip(grams, totals, strict=True)])
+        return torch.tensor([_new(grams), totals], dtype=torch.double).T
+
+    def score(self, total: Tensor) -> Tensor:
+        return _ratio(total)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanLength:
+    """Words in a text, the mean over all texts."""
+
+    words: Words = field(default_factory=Words)
+
+    @property
+    def name(self) -> str:
+        return "length"
+
+    @property
+    def signature(self) -> str:
+        return _signed("length", tok=self.words.signature)
+
+    def statistics(self, examples: Sequence[Example]) -> Tensor:
+        lists = list(_lists(self, examples))
+        lengths = [sum(len(self.words(text)) for text in texts) for texts in lists]
+        return torch.tensor([lengths, list(map(len, lists))], dtype=torch.double).T
+
+    def score(self, total: Tensor) -> Tensor:
+        return _ratio(total)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopLogProb:
+    """The log-probability of the first text, the mean over inputs."""
+
+    @property
+    def name(self) -> str:
+        return "top_log_prob"
+
+    @property
+    def signature(self) -> str:
+        return _signed("top_log_prob")
+
+    def statistics(self, examples: Sequence[Example]) -> Tensor:
+        lists = enumerate(_lists(self, examples))
+        return mean_of([_first_log_prob(examples[row], f"examples[{row}]") for row, _ in lists])
+
+    def score(self, total: Tensor) -> Tensor:
+        return _ratio(total)
+
+
+# Beyond the paper
+
+
+@dataclass(frozen=True, kw_only=True)
+class UniqueFraction:
+    """The number of different texts in a list over its length, the mean over lists.
+
+    Texts are the same if their words are.
+    """
+
+    words: Words = field(default_factory=Words)
+
+    @property
+    def name(self) -> str:
+        return "unique"
+
+    @property
+    def signature(self) -> str:
+        return _signed("unique", tok=self.words.signature)
+
+    def statistics(self, examples: Sequence[Example]) -> Tensor:
+        lists = _lists(self, examples)
+        return mean_of([len({self.words(text) for text in texts}) / len(texts) for texts in lists])
+
+    def score(self, total: Tensor) -> Tensor:
+        return _ratio(total)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelfBLEU:
+    """BLEU of each text beside the rest of its list, from 0 to 100: the less, the more diverse.
+
+    The mean over a list of sacreBLEU's sentence BLEU, then over lists (Zhu et al. 2018).
+    """
+
+    n: int = 4
+
+    def __post_init__(self) -> None:
+        checks.at_least("n", self.n, 1)
+
+    @property
+    def name(self) -> str:
+        return f"self_bleu_{self.n}"
+
+    @property
+    def signature(self) -> str:
+        said = dict(part.split(":", 1) for part in str(self._bleu.get_signature()).split("|"))
+        kept = {key: said[key] for key in ("case", "eff", "tok", "smooth")}
+        return _signed("self_bleu", n=self.n, **kept, sacrebleu=said["version"])
+
+    def statistics(self, examples: Sequence[Example]) -> Tensor:
+        return mean_of([_beside_the_rest(self._bleu, texts) for texts in _lists(self, examples)])
+
+    def score(self, total: Tensor) -> Tensor:
+        return _ratio(total)
+
+    @functools.cached_property
+    def _bleu(self) -> BLEU:
+        bleu: BLEU = need("sacrebleu.metrics").BLEU(max_ngram_order=self.n, effective_order=True)
+        bleu.num_refs = -1  # it has no signature without; lists differ in length
+        return bleu
+
+
+class Kernel(Protocol):
+    """How alike the texts of a list are: [n n], symmetric, no eigenvalue below 0, 1 for a text and itself."""
+
+    @property
+    def signature(self) -> str: ...
+    def __call__(self, texts: Sequence[str]) -> Tensor: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class NGramCosine:
+    """The cosine of two texts' n-gram counts, the mean over orders of n-grams.
+
+    A text too short for an n-gram has one of its own, all its words, and resembles its copies alone.
+    """
+
+    orders: tuple[int, ...] = (1, 2, 3, 4)
+    words: Words = field(default_factory=Words)
+
+    def __post_init__(self) -> None:
+        if not self.orders:
+            raise ArgumentError("orders is empty: name an order of n-grams, for example (1, 2)")
+        for place, order in enumerate(self.orders):
+            checks.at_least(f"orders[{place}]", order, 1)
+
+    @property
+    def signature(self) -> str:
+        return f"ngrams-{'-'.join(map(str, self.orders))}|tok:{self.words.signature}"
+
+    def __call__(self, texts: Sequence[str]) -> Tensor:
+        lists = [self.words(text) for text in texts]
+        return torch.stack([_count_cosine(lists, order) for order in self.orders]).mean(0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class VectorCosine:
+    """The cosine of two texts' mean word vectors.
+
+    Words without a vector are passed over; a text of such words alone resembles its copies and nothing else.
+    """
+
+    vectors: Vectors
+    words: Words = field(default_factory=Words)
+
+    def __post_init__(self) -> None:
+        _check_vectors(*_split(self.vectors))
+
+    @functools.cached_property
+    def signature(self) -> str:
+        known, matrix = _split(self.vectors)
+        return f"vectors-{len(known)}x{matrix.shape[1]}-{_digest(known, matrix)}|tok:{self.words.signature}"
+
+    def __call__(self, texts: Sequence[str]) -> Tensor:
+        lists = [self.words(text) for text in texts]
+        unit = torch.nn.functional.normalize(torch.stack([self._mean(words) for words in lists]), dim=1)
+        unknown = (unit == 0).all(1)
+        copies = torch.tensor([[a == b for a in lists] for b in lists]) & unknown
+        return (unit @ unit.T).masked_fill(copies, 1.0)
+
+    def _mean(self, words: Gram) -> Tensor:
+        rows, matrix = self._table
+        found = matrix[[rows[word] for word in words if word in rows]].double()
+        return found.sum(0) / max(len(found), 1)
+
+    @functools.cached_property
+    def _table(self) -> tuple[dict[str, int], Tensor]:
+        known, matrix = _split(self.vectors)
+        return {word: row for row, word in enumerate(known)}, matrix
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vendi:
+    """How many texts the list is worth: from 1, all the same, to their number, nothing in common.
+
+    The exponential of the entropy of the eigenvalues of the kernel over the list's length, the mean over
+    lists (Friedman & Dieng 2022). The kernel is theirs for texts, unless you give another.
+    """
+
+    kernel: Kernel = field(default_factory=NGramCosine)
+
+    @property
+    def name(self) -> str:
+        return "vendi"
+
+    @property
+    def signature(self) -> str:
+        return _signed("vendi", kernel=self.kernel.signature)
+
+    def statistics(self, examples: Sequence[Example]) -> Tensor:
+        return mean_of([_vendi(self.kernel(texts), len(texts)) for texts in _lists(self, examples)])
+
+    def score(self, total: Tensor) -> Tensor:
+        return _ratio(total)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EmbeddingSpread:
+    """How far apart texts are: one minus the cosine of mean word vectors, the mean over pairs, then lists.
+
+    From 0, all in one direction, to 1, at right angles, and more than that where vectors are opposed.
+    """
+
+    vectors: Vectors
+    words: Words = field(default_factory=Words)
+
+    def __post_init__(self) -> None:
+        _check_vectors(*_split(self.vectors))
+
+    @property
+    def name(self) -> str:
+        return "embedding_spread"
+
+    @property
+    def signature(self) -> str:
+        return _signed("embedding_spread", kernel=self._kernel.signature)
+
+    def statistics(self, examples: Sequence[Example]) -> Tensor:
+        return mean_of([_spread(self._kernel(texts)) for texts in _lists(self, examples)])
+
+    def score(self, total: Tensor) -> Tensor:
+        return _ratio(total)
+
+    @functools.cached_property
+    def _kernel(self) -> VectorCosine:
+        return VectorCosine(vectors=self.vectors, words=self.words)
+
+
+# Parts that they share
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+def _signed(kind: str, **parts: object) -> str:
+    said = [f"{key}:{value}" for key, value in parts.items()]
+    return "|".join([kind, *said, f"version:{beamsplit.__version__}"])
+
+
+def _lists(metric: _Named, examples: Sequence[Example]) -> Iterator[tuple[str, ...]]:
+    for row, example in enumerate(examples):
+        if not example.hypotheses:
+            raise ArgumentError(
+                f"examples[{row}] has no hypotheses: {metric.name} needs one or more, so leave this input out"
+            )
+        yield example.hypotheses
+
+
+def _ratio(total: Tensor) -> Tensor:
+    """Sums of [a value, how many] to means; below are whole numbers, and 0 only if above is 0 too."""
+    return total[..., 0] / total[..., 1].clamp(min=1)
+
+
+def _is_no_punctuation(character: str) -> bool:
+    return unicodedata.category(character)[0] not in "PS"  # marks and symbols, in any script
+
+
+def _ngrams(words: Gram, n: int) -> list[Gram]:
+    return [words[start : start + n] for start in range(len(words) - n + 1)]
+
+
+def _new(sets: Sequence[set[Gram]]) -> list[int]:
+    """How many members of each set are in none before it."""
+    seen: set[Gram] = set()
+    found = []
+    for members in sets:
+        found.append(len(members - seen))
+        seen |= members
+    return found
+
+
+def _first_log_prob(example: Example, where: str) -> float:
+    said, texts = len(example.log_probs), len(example.hypotheses)
+    if said != texts:
+        raise ArgumentError(f"{where} has {said} log_probs for {texts} hypotheses: give one for each")
+    if not math.isfinite(first := example.log_probs[0]):
+        raise ArgumentError(f"{where}.log_probs[0] must be finite, not {first}: leave this input out")
+    return first
+
+
+def _beside_the_rest(bleu: BLEU, texts: Sequence[str]) -> float:
+    """The mean of `bleu.sentence_score(text, others)`, with n-grams counted once, not once a pair."""
+    texts = texts if len(texts) > 1 else [*texts, *texts]
+    said = [Counter(_grams_up_to(bleu, text)) for text in texts]
+    lengths = [sum(count for gram, count in grams.items() if len(gram) == 1) for grams in said]
+    most = _two_largest(said)
+    scores = [
+        _bleu_of(bleu, grams, most, _closest(length, lengths[:row] + lengths[row + 1 :]))
+        for row, (grams, length) in enumerate(zip(said, lengths, strict=True))
+    ]
+    return sum(scores) / len(scores)
+
+
+def _grams_up_to(bleu: BLEU, text: str) -> list[Gram]:
+    words = tuple(bleu.tokenizer(text.rstrip()).split())
+    return [gram for n in range(1, bleu.max_ngram_order + 1) for gram in _ngrams(words, n)]
+
+
+def _two_largest(said: Sequence[Counter[Gram]]) -> dict[Gram, tuple[int, int]]:
+    """How often an n-gram is in the text that has it most often, and in the next."""
+    most: dict[Gram, tuple[int, int]] = {}
+    for grams in said:
+        for gram, count in grams.items():
+            first, second = most.get(gram, (0, 0))
+            most[gram] = (count, first) if count > first else (first, max(second, count))
+    return most
+
+
+def _closest(length: int, others: Sequence[int]) -> int:
+    return min(others, key=lambda other: (abs(other - length), other))
+
+
+def _bleu_of(bleu: BLEU, grams: Counter[Gram], most: Mapping[Gram, tuple[int, int]], closest: int) -> float:
+    correct, total = [0] * bleu.max_ngram_order, [0] * bleu.max_ngram_order
+    for gram, count in grams.items():
+        first, second = most[gram]
+        total[len(gram) - 1] += count
+        # The most that others have: as many as the first, unless that is this text.
+        correct[len(gram) - 1] += min(count, second if count == first else first)
+    return bleu.compute_bleu(
+        correct,
+        total,
+        sys_len=total[0],
+        ref_len=closest,
+        smooth_method=bleu.smooth_method,
+        smooth_value=bleu.smooth_value,
+        effective_order=bleu.effective_order,
+        max_ngram_order=bleu.max_ngram_order,
+    ).score
+
+
+def _count_cosine(lists: Sequence[Gram], n: int) -> Tensor:
+    grams = [_ngrams(words, n) or [words] for words in lists]
+    columns: dict[Gram, int] = {}
+    places = [
+        (row, columns.setdefault(gram, len(columns))) for row, said in enumerate(grams) for gram in said
+    ]
+    rows, cols = torch.tensor(places).unbind(1)
+    counts = torch.zeros(len(lists), len(columns), dtype=torch.double)
+    counts.index_put_((rows, cols), torch.ones(len(places), dtype=torch.double), accumulate=True)
+    unit = torch.nn.functional.normalize(counts, dim=1)
+    return unit @ unit.T
+
+
+def _vendi(similarity: Tensor, texts: int) -> float:
+    _check_similarity(similarity, texts)
+    values = torch.linalg.eigvalsh(similarity.double() / texts)
+    if values[0] < -1e-6:
+        raise ArgumentError(
+            f"kernel has the eigenvalue {float(values[0]) * texts:.2g}: "
+            "take one that never has negative ones, as a cosine has not"
+        )
+    return float(torch.special.entr(values.clamp(min=0)).sum().exp())
+
+
+def _check_similarity(similarity: Tensor, texts: int) -> None:
+    if list(similarity.shape) != [texts, texts]:
+        raise ArgumentError(
+            f"kernel must give [{texts} {texts}] for {texts} texts, not {list(similarity.shape)}"
+        )
+    ones = torch.ones_like(similarity.diagonal())
+    if not torch.allclose(similarity.diagonal(), ones, atol=1e-4):
+        raise ArgumentError(
+            f"kernel must give 1 for a text and itself, not {checks.shown(similarity.diagonal().tolist())}"
+        )
+    if not torch.allclose(similarity, similarity.T, atol=1e-4):
+        raise ArgumentError("kernel must be symmetric: a text resembles another as that one resembles it")
+
+
+def _spread(similarity: Tensor) -> float:
+    """The mean of one minus similarity over pairs [n n]; a list of one has no pair and no spread."""
+    texts = len(similarity)
+    pairs = similarity[*torch.triu_indices(texts, texts, offset=1)]
+    return float((1.0 - pairs).mean()) if texts > 1 else 0.0
+
+
+def _split(vectors: Vectors) -> tuple[Sequence[str], Tensor]:
+    if not isinstance(vectors, Mapping):
+        return vectors
+    if not vectors:
+        raise ArgumentError("vectors are empty: give a vector for each word")
+    shapes = {tuple(vector.shape) for vector in vectors.values()}
+    if len(shapes) > 1:
+        raise ArgumentError(f"vectors must be of one length, not {' and '.join(map(str, sorted(shapes)))}")
+    return list(vectors), torch.stack(list(vectors.values()))
+
+
+def _check_vectors(words: Sequence[str], matrix: Tensor) -> None:
+    if matrix.dim() != 2 or len(matrix) != len(words) or not matrix.numel():
+        raise ArgumentError(
+            f"vectors must be [words dimensions] for {len(words)} words, not {list(matrix.shape)}"
+        )
+    if not bool(matrix.isfinite().all()):
+        row = int((~matrix.isfinite()).any(1).nonzero()[0, 0])
+        raise ArgumentError(f"vectors must be finite, but that of {words[row]!r} is not: leave the word out")
+
+
+def _digest(words: Sequence[str], matrix: Tensor) -> str:
+    """A short name for these words and vectors, so that figures from others are not taken for the same."""
+    plain = matrix.detach().double().cpu().contiguous()
+    content = ctypes.string_at(plain.data_ptr(), plain.nbytes)
+    return hashlib.sha256("\n".join(words).encode() + content).hexdigest()[:8]

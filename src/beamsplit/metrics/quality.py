@@ -1,0 +1,312 @@
+"""How good one text is beside its references, by the reference implementations.
+
+Those of sacreBLEU take texts as they are; those of COCO's caption evaluation take Penn Treebank tokens, in
+lower case and without punctuation. All are in percent but CIDEr-D, which is as its authors give it: about 1
+for a good caption, 10 at most. Where Java or what SPICE needs is missing, `Unavailable` says so in one line.
+"""
+
+from __future__ import annotations
+
+import math
+import subprocess
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from beamsplit.errors import ArgumentError
+from beamsplit.metrics import coco
+from beamsplit.metrics.base import Example
+from beamsplit.metrics.coco import Unavailable
+from beamsplit.models.text import normalised
+
+__all__ = ["Bleu4", "ChrF", "CiderD", "Meteor", "RougeL", "SentenceBLEU", "Spice", "Unavailable"]
+
+_AT_ONCE = 1000  # texts that METEOR is asked about in one line
+
+
+# Of sacreBLEU
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentenceBLEU:
+    """BLEU-4 of sentences, as `sacrebleu.sentence_bleu` has it: tokens 13a, effective order, smooth.
+
+    With `normalise`, texts are first brought to plain spaces and apostrophes, which French sets unevenly.
+    """
+
+    normalise: bool = False
+
+    @property
+    def name(self) -> str:
+        return "sentence_bleu"
+
+    @property
+    def signature(self) -> str:
+        return _sacrebleu_signature(self.name, self._program(), self.normalise)
+
+    def scores(self, examples: Sequence[Example]) -> list[list[float]]:
+        return _sacrebleu_scores(self._program(), examples, self.normalise)
+
+    def _program(self) -> Any:
+        return coco.need("sacrebleu.metrics").BLEU(tokenize="13a", effective_order=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChrF:
+    """chrF of sentences, as `sacrebleu.sentence_chrf` has it; `normalise` as for `SentenceBLEU`."""
+
+    normalise: bool = False
+
+    @property
+    def name(self) -> str:
+        return "chrf"
+
+    @property
+    def signature(self) -> str:
+        return _sacrebleu_signature(self.name, self._program(), self.normalise)
+
+    def scores(self, examples: Sequence[Example]) -> list[list[float]]:
+        return _sacrebleu_scores(self._program(), examples, self.normalise)
+
+    def _program(self) -> Any:
+        return coco.need("sacrebleu.metrics").CHRF()
+
+
+def _sacrebleu_scores(program: Any, examples: Sequence[Example], normalise: bool) -> list[list[float]]:
+    def scored(pairs: list[_Pair]) -> Iterable[float]:
+        return (program.sentence_score(text, list(references)).score for text, references in pairs)
+
+    _check_references(examples)
+    return _once_each([_rewritten(each, normalised) for each in examples] if normalise else examples, scored)
+
+
+def _rewritten(example: Example, change: Callable[[str], str]) -> Example:
+    return Example(tuple(map(change, example.hypotheses)), tuple(map(change, example.references)))
+
+
+def _sacrebleu_signature(name: str, program: Any, normalise: bool) -> str:
+    program.num_refs = 1  # it knows after the first sentence; how many there are is the examples' to say
+    parts = str(program.get_signature()).split("|")
+    spaces = ["text:normalised"] if normalise else []
+    return "|".join([name, *spaces, *(part for part in parts if not part.startswith("nrefs:"))])
+
+
+# Of COCO's caption evaluation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bleu4:
+    """BLEU-4 as COCO's evaluation gives it for one picture: not smooth, the closest reference's length."""
+
+    @property
+    def name(self) -> str:
+        return "bleu_4"
+
+    @property
+    def signature(self) -> str:
+        return _coco_signature(self.name, "reflen:closest")
+
+    def scores(self, examples: Sequence[Example]) -> list[list[float]]:
+        return _once_each(_in_tokens(examples), self._scored)
+
+    def _scored(self, pairs: list[_Pair]) -> list[float]:
+        program = coco.need("pycocoevalcap.bleu.bleu").Bleu(4)
+        _, by_order = program.compute_score(*_as_dicts(pairs), verbose=0)
+        return [100 * score for score in by_order[3]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RougeL:
+    """ROUGE-L: the longest common subsequence, best precision and best recall over the references."""
+
+    @property
+    def name(self) -> str:
+        return "rouge_l"
+
+    @property
+    def signature(self) -> str:
+        return _coco_signature(self.name, "beta:1.2")
+
+    def scores(self, examples: Sequence[Example]) -> list[list[float]]:
+        return _once_each(_in_tokens(examples), self._scored)
+
+    def _scored(self, pairs: list[_Pair]) -> list[float]:
+        program = coco.need("pycocoevalcap.rouge.rouge").Rouge()
+        return [100 * program.calc_score([text], references) for text, references in pairs]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CiderD:
+    """CIDEr-D: cosines of n-gram vectors in which what is said of every picture weighs nothing.
+
+    How rare an n-gram is, is counted over the examples that are scored together, each once however long its
+    list. So parts of a set are to be scored as rows of the whole, and the CIDEr-D of one example alone is 0.
+    """
+
+    @property
+    def name(self) -> str:
+        return "cider_d"
+
+    @property
+    def signature(self) -> str:
+        return _coco_signature(self.name, "idf:references", "n:4", "sigma:6")
+
+    def scores(self, examples: Sequence[Example]) -> list[list[float]]:
+        divided = _in_tokens(examples)
+        return _spread(divided, _ciders(divided))
+
+
+def _ciders(examples: Sequence[Example]) -> list[list[float]]:
+    """The scores of each example's different texts.
+
+    The scorer takes one text for each picture, and all pictures together are the idf. So it is given the
+    first texts of all, then the second; a picture that has no more is there with an empty one.
+    """
+    module = coco.need("pycocoevalcap.cider.cider_scorer")
+    scorer = module.CiderScorer(n=4, sigma=6.0)
+    for example in examples:
+        scorer += ("", list(example.references))
+    scorer.compute_doc_freq()
+    references, texts = scorer.crefs, [_different(example) for example in examples]
+    found: list[list[float]] = [[] for _ in examples]
+    for rank in range(max(map(len, texts), default=0)):
+        scorer.ctest = [module.cook_test(each[rank] if rank < len(each) else "") for each in texts]
+        # The frequencies are counted by now: beside an empty text, one reference is enough.
+        scorer.crefs = [
+            all_of_them if rank < len(each) else all_of_them[:1]
+            for each, all_of_them in zip(texts, references, strict=True)
+        ]
+        for each, scores, score in zip(texts, found, scorer.compute_cider(), strict=True):
+            if rank < len(each):
+                scores.append(float(score))
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Meteor:
+    """METEOR 1.5 for English: words aligned by form, stem, synonym and paraphrase. Needs Java."""
+
+    @property
+    def name(self) -> str:
+        return "meteor"
+
+    @property
+    def signature(self) -> str:
+        return _coco_signature(self.name, "lang:en", "norm:yes", "jar:1.5")
+
+    def scores(self, examples: Sequence[Example]) -> list[list[float]]:
+        return _once_each(_in_tokens(examples), self._scored)
+
+    def _scored(self, pairs: list[_Pair]) -> list[float]:
+        found: list[float] = []
+        with coco.meteor() as program:
+            for begin in range(0, len(pairs), _AT_ONCE):
+                part = pairs[begin : begin + _AT_ONCE]
+                _, scores = coco.meteor_scores(program, *zip(*part, strict=True))
+                found += (100 * score for score in scores)
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spice:
+    """SPICE: agreement of objects, attributes and relations. Needs Java and CoreNLP, which is not shipped."""
+
+    @property
+    def name(self) -> str:
+        return "spice"
+
+    @property
+    def signature(self) -> str:
+        return _coco_signature(self.name, "jar:1.0", "corenlp:3.6.0")
+
+    def scores(self, examples: Sequence[Example]) -> list[list[float]]:
+        _check_spice()
+        return _once_each(_in_tokens(examples), self._scored)
+
+    def _scored(self, pairs: list[_Pair]) -> list[float]:
+        program = coco.need("pycocoevalcap.spice.spice").Spice()
+        try:
+            _, found = program.compute_score(*_as_dicts(pairs))
+        except (OSError, ValueError, subprocess.CalledProcessError) as error:
+            raise Unavailable(
+                "SPICE's Java program failed: it needs 8 GB of memory, and was written for Java 8"
+            ) from error
+        scores = [100 * float(each["All"]["f"]) for each in found]
+        return [0.0 if math.isnan(score) else score for score in scores]  # where nothing could be parsed
+
+
+def _check_spice() -> None:
+    """Said before the package would begin to download 380 MB."""
+    module = coco.need("pycocoevalcap.spice.get_stanford_models")
+    coco.check_java()
+    folder = Path(module.SPICEDIR) / module.SPICELIB
+    for jar in (f"{module.JAR}.jar", f"{module.JAR}-models.jar"):
+        if not (folder / jar).exists():
+            raise Unavailable(
+                f"there is no {jar}, which SPICE runs on: "
+                "python -m pycocoevalcap.spice.get_stanford_models downloads it"
+            )
+
+
+def _coco_signature(name: str, *how: str) -> str:
+    return "|".join([name, *how, "tok:ptb", f"version:{coco.version()}"])
+
+
+def _in_tokens(examples: Sequence[Example]) -> tuple[Example, ...]:
+    _check_references(examples)
+    coco.check_java()
+    return _divided(tuple(examples))
+
+
+@lru_cache(maxsize=1)  # one metric after another is asked about the same texts
+def _divided(examples: tuple[Example, ...]) -> tuple[Example, ...]:
+    lists = iter(coco.tokens([texts for each in examples for texts in (each.hypotheses, each.references)]))
+    return tuple(Example(tuple(next(lists)), tuple(next(lists))) for _ in examples)
+
+
+def _as_dicts(pairs: list[_Pair]) -> tuple[dict[int, list[str]], dict[int, list[str]]]:
+    """References and texts as pycocoevalcap takes them."""
+    return (
+        {place: list(references) for place, (_, references) in enumerate(pairs)},
+        {place: [text] for place, (text, _) in enumerate(pairs)},
+    )
+
+
+# Both
+
+
+class _Pair(NamedTuple):
+    text: str
+    references: tuple[str, ...]
+
+
+def _once_each(
+    examples: Sequence[Example], scored: Callable[[list[_Pair]], Iterable[float]]
+) -> list[list[float]]:
+    """Scores of all hypotheses, for which each example's different texts are looked at once."""
+    pairs = [_Pair(text, example.references) for example in examples for text in _different(example)]
+    found = iter(scored(pairs) if pairs else [])
+    return _spread(examples, [[float(next(found)) for _ in _different(example)] for example in examples])
+
+
+def _spread(examples: Sequence[Example], found: Sequence[Sequence[float]]) -> list[list[float]]:
+    """From the scores of each example's different texts to those of all its hypotheses."""
+    lists = []
+    for example, scores in zip(examples, found, strict=True):
+        of = dict(zip(_different(example), scores, strict=True))
+        lists.append([of[text] for text in example.hypotheses])
+    return lists
+
+
+def _different(example: Example) -> list[str]:
+    return list(dict.fromkeys(example.hypotheses))
+
+
+def _check_references(examples: Sequence[Example]) -> None:
+    for place, example in enumerate(examples):
+        if not example.references:
+            raise ArgumentError(f"example {place} has no references: a text is scored beside at least one")
+        if not all(text.strip() for text in example.references):
+            raise ArgumentError(f"example {place} has an empty reference: leave it out")

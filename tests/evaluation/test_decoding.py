@@ -1,0 +1,98 @@
+"""What was decoded before is not decoded again, and what is in the cache is what would be decoded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from beamsplit.evaluation import Cache, Method, decoded
+from beamsplit.evaluation.decoding import fingerprint
+from beamsplit.models import Captioner, PictureSizes
+from beamsplit.models.text import Words
+
+BEAM = Method(name="BS", kind="beam", settings={"beams": 3})
+DRAWN = Method(name="S", kind="sampling", settings={"samples": 4})
+PICTURES = torch.randn(7, 4, generator=torch.Generator().manual_seed(1))
+
+
+def captioner(seed: int = 0) -> Captioner:
+    torch.manual_seed(seed)
+    sizes = PictureSizes(features=4, embedding=8, hidden=8)
+    return Captioner(Words(["a", "cat", "dog", "runs"]), sizes).eval().requires_grad_(False)
+
+
+class Counted(Captioner):
+    """How many pictures it has looked at."""
+
+    looked = 0
+
+    def start(self, pictures: Any) -> Any:
+        self.looked += len(pictures)
+        return super().start(pictures)
+
+
+def counted() -> Counted:
+    torch.manual_seed(0)
+    sizes = PictureSizes(features=4, embedding=8, hidden=8)
+    return Counted(Words(["a", "cat", "dog", "runs"]), sizes).eval().requires_grad_(False)
+
+
+def lists(
+    model: Captioner, cache: Path, method: Method = BEAM, inputs: Tensor = PICTURES, **options: Any
+) -> Any:
+    return decoded(model, inputs, method, max_length=6, cache=Cache(cache), batch_size=3, **options)
+
+
+def test_only_what_is_new_is_decoded(tmp_path: Path) -> None:
+    model = counted()
+    first = lists(model, tmp_path, inputs=PICTURES[:4])
+    assert model.looked == 4
+    again = lists(model, tmp_path)
+    assert model.looked == 7
+    assert again[:4] == first
+    assert lists(model, tmp_path) == again
+    assert model.looked == 7
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("method", [BEAM, DRAWN])
+def test_it_makes_no_difference_in_how_many_goes(method: Method, tmp_path: Path) -> None:
+    model = captioner()
+    whole = lists(model, tmp_path / "whole", method)
+    lists(model, tmp_path / "parts", method, PICTURES[[5, 2]])
+    parts = lists(model, tmp_path / "parts", method)
+    assert [[h.tokens for h in each] for each in parts] == [[h.tokens for h in each] for each in whole]
+
+
+def test_a_run_that_was_killed_while_writing_goes_on(tmp_path: Path) -> None:
+    model = counted()
+    whole = lists(model, tmp_path)
+    (file,) = tmp_path.iterdir()
+    content = file.read_text(encoding="utf-8")
+    file.write_text(content[: content.rindex("\n", 0, -1) - 30], encoding="utf-8")
+    assert lists(model, tmp_path) == whole
+    assert model.looked == 9  # the last line is gone, and of the one before a half
+    assert sorted(file.read_text(encoding="utf-8").splitlines()) == sorted(content.splitlines())
+
+
+def test_other_models_and_settings_have_files_of_their_own(tmp_path: Path) -> None:
+    lists(captioner(), tmp_path)
+    lists(captioner(1), tmp_path)
+    lists(captioner(), tmp_path, Method(name="BS", kind="beam", settings={"beams": 2}))
+    lists(captioner(), tmp_path, Method(name="BS", kind="beam", settings={"beams": 3}, mmi={"strength": 0.1}))
+    lists(captioner(), tmp_path, seed=1)
+    assert len(list(tmp_path.iterdir())) == 5
+    lists(captioner(), tmp_path, Method(name="another name", kind="beam", settings={"beams": 3}))
+    assert len(list(tmp_path.iterdir())) == 5
+
+
+def test_a_fingerprint_is_of_the_weights() -> None:
+    model = captioner()
+    before = fingerprint(model)
+    assert before == fingerprint(captioner())
+    model.bias[5] += 1
+    assert fingerprint(model) != before

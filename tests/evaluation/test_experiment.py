@@ -1,0 +1,151 @@
+"""Experiments are read from files, and what is wrong in one is said in a line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from beamsplit import (
+    AntiLanguageModel,
+    ArgumentError,
+    BeamSearch,
+    Cumulative,
+    DiverseBeamSearch,
+    Embedding,
+    FunctionModel,
+    Hamming,
+)
+from beamsplit.evaluation import TASKS, experiment_of, read_experiment
+from beamsplit.evaluation.run import TEXT_METRICS
+from beamsplit.models import Captioner, PictureSizes
+from beamsplit.models.text import Words
+
+ROOT = Path(__file__).parent.parent.parent
+CONTENT: dict[str, Any] = {
+    "task": "coco.test",
+    "model": "captioner",
+    "methods": {
+        "BS": {"kind": "beam", "beams": 4},
+        "DBS": {"kind": "diverse", "groups": 4, "strength": 0.3, "diversity": "hamming"},
+    },
+}
+
+
+def changed(**changes: Any) -> dict[str, Any]:
+    return {**CONTENT, **changes}
+
+
+def method(**table: Any) -> dict[str, Any]:
+    return changed(methods={"M": table})
+
+
+def captioner() -> Captioner:
+    return Captioner(Words(["a", "cat", "dog"]), PictureSizes(features=2, embedding=4, hidden=4))
+
+
+def test_what_is_said_is_read() -> None:
+    made = experiment_of(changed(metrics=["cider"], oracle=[1, 4], limit=7))
+    assert (made.task, made.model, made.metrics, made.oracle, made.limit) == (
+        "coco.test",
+        "captioner",
+        ("cider",),
+        (1, 4),
+        7,
+    )
+    model = captioner()
+    beam, diverse = (each.strategy(model) for each in made.methods)
+    assert beam == BeamSearch(beams=4)
+    assert diverse == DiverseBeamSearch(groups=4, strength=0.3, diversity=Hamming())
+
+
+def test_terms_and_guidance() -> None:
+    tables = {
+        "soft": {
+            "kind": "diverse",
+            "groups": 2,
+            "diversity": {"term": "embedding", "of": "cumulative"},
+        },
+        "fading": {"kind": "diverse", "groups": 2, "diversity": {"term": "cumulative", "temperature": 3.0}},
+        "mmi": {"kind": "beam", "beams": 2, "mmi": {"strength": 0.2, "first": 3}},
+    }
+    soft, fading, mutual = experiment_of(changed(methods=tables)).methods
+    model = captioner()
+    term = soft.strategy(model).diversity  # type: ignore[attr-defined]
+    assert isinstance(term, Embedding)
+    assert term.of == Cumulative()
+    assert torch.equal(term.vectors, model.word_vectors)
+    assert fading.strategy(model).diversity == Cumulative(temperature=3.0)  # type: ignore[attr-defined]
+    assert isinstance(mutual.guided(model), AntiLanguageModel)
+    assert soft.guided(model) is model
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "experiments").glob("*.toml")), ids=lambda file: file.stem)
+def test_those_that_ship_are_whole(file: Path) -> None:
+    made = read_experiment(file)
+    assert made.task in TASKS
+    assert set(made.metrics) <= set(TEXT_METRICS)
+    assert made.title
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    (changed(metric=["cider"]), "it has a key 'metric': did you mean 'metrics'?"),
+    (
+        changed(zzz=1),
+        "it has a key 'zzz': known are distinct, limit, max_length, methods, metrics, model, oracle, seed, "
+        "split, task, title",
+    ),
+    ({"task": "coco.test", "model": "m"}, "it has no 'methods': every experiment needs one"),
+    (changed(methods={}), "methods in it must be tables such as [methods.BS], one at least"),
+    (
+        method(beams=4),
+        "methods.M in it has no 'kind': give one of beam, diverse, siblings, divmbest, sampling, "
+        "diverse-sampling, stochastic",
+    ),
+    (method(kind="diverce"), "methods.M in it has kind 'diverce': did you mean 'diverse'?"),
+    (method(kind="beam", beam=4), "methods.M in it has a key 'beam': did you mean 'beams'?"),
+    (
+        method(kind="beam", beams=0),
+        "methods.M in it: beams must be a whole number of at least 1, not 0",
+    ),
+    (
+        method(kind="diverse", groups=2, diversity="haming"),
+        "methods.M in it: diversity has term 'haming': did you mean 'hamming'?",
+    ),
+    (changed(oracle=[0]), "oracle in it must be a whole number of at least 1, not 0"),
+    (changed(limit=0), "limit in it must be a whole number of at least 1, not 0"),
+    (changed(task=3), "task in it must be text, not 3"),
+]
+
+
+@pytest.mark.parametrize(("content", "message"), REFUSED)
+def test_refused(content: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        experiment_of(content, "it")
+    assert str(caught.value) == message
+
+
+def test_a_model_that_lacks_what_a_method_needs() -> None:
+    plain: Any = FunctionModel(lambda tokens, state: (tokens, state), start=0)
+    tables = {
+        "mmi": {"kind": "beam", "beams": 2, "mmi": {"strength": 0.2}},
+        "soft": {"kind": "diverse", "groups": 2, "diversity": "embedding"},
+    }
+    mutual, soft = experiment_of(changed(methods=tables)).methods
+    with pytest.raises(ArgumentError, match=r"^methods.mmi.mmi needs .* FunctionModel has no language_model"):
+        mutual.guided(plain)
+    with pytest.raises(ArgumentError, match=r"^methods.soft.diversity needs word vectors, and FunctionModel"):
+        soft.strategy(plain)
+
+
+def test_a_file_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match=r"^there is no file "):
+        read_experiment(tmp_path / "none.toml")
+    broken = tmp_path / "broken.toml"
+    broken.write_text("task = ", encoding="utf-8")
+    with pytest.raises(ArgumentError) as caught:
+        read_experiment(broken)
+    assert str(caught.value).startswith(f"{broken} is no TOML: ")
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,111 @@
+"""A whole experiment, on made-up data and the translator that ships."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beamsplit import cli
+
+EXPERIMENT = """
+title = "Two ways to translate"
+task = "{task}"
+model = "en-fr"
+metrics = ["bleu", "chrf"]
+oracle = [1, 2, 4]
+distinct = [1, 2]
+max_length = 20
+
+[methods.BS]
+kind = "beam"
+beams = 4
+
+[methods.DBS]
+kind = "diverse"
+groups = 4
+strength = 1.0
+"""
+SENTENCES = {
+    "I'm cold.": ["J'ai froid."],
+    "You look tired.": ["Tu as l'air fatigué.", "Vous avez l'air fatiguée."],
+    "Where are you?": ["Où es-tu ?", "Où êtes-vous ?"],
+}
+
+
+@pytest.fixture
+def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    lines = [json.dumps({"input": text, "references": refs}) for text, refs in SENTENCES.items()]
+    (tmp_path / "mine.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    file = tmp_path / "mine.toml"
+    file.write_text(EXPERIMENT.format(task="mine.jsonl"), encoding="utf-8")
+    return file
+
+
+def results(experiment: Path, capsys: pytest.CaptureFixture[str], *options: str) -> Any:
+    assert cli.main(["evaluate", str(experiment), "--json", "--draws", "50", *options]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_figures(experiment: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = results(experiment, capsys)
+    assert found["items"] == 3
+    assert found["unavailable"] == {}
+    figures = found["figures"]
+    for metric in ("sentence_bleu", "chrf"):
+        best = [figures[f"oracle_{metric}@{k}"]["BS"]["value"] for k in (1, 2, 4)]
+        assert best == sorted(best)  # the best of more is no worse
+    top = figures["oracle_sentence_bleu@1"]["BS"]
+    assert 0 < top["low"] <= top["value"] <= top["high"] <= 100.0001
+    assert "against_first" not in top
+    against = figures["list_distinct_2"]["DBS"]["against_first"]
+    difference = figures["list_distinct_2"]["DBS"]["value"] - figures["list_distinct_2"]["BS"]["value"]
+    assert against["difference"] == pytest.approx(difference)
+    assert all(figure["signature"] for by_method in figures.values() for figure in by_method.values())
+
+
+def test_a_second_run_decodes_nothing(
+    experiment: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = results(experiment, capsys)
+
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("decoded again")
+
+    monkeypatch.setattr("beamsplit.evaluation.decoding.decode_in_batches", never)
+    assert results(experiment, capsys) == first
+
+
+def test_files_and_tables(experiment: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert cli.main(["evaluate", str(experiment), "--draws", "50", "--limit", "2", "--out", "out"]) == 0
+    shown = capsys.readouterr().out
+    assert (tmp_path / "out" / "mine.md").read_text(encoding="utf-8") == shown
+    assert json.loads((tmp_path / "out" / "mine.json").read_text(encoding="utf-8"))["items"] == 2
+    lines = shown.splitlines()
+    assert lines[0] == "## Two ways to translate"
+    head = next(line for line in lines if line.startswith("|"))
+    assert head.startswith("|  | BLEU top-1 | BLEU @2 | BLEU @4 | chrF top-1 |")
+    assert [line.split("|")[1].strip() for line in lines if line.startswith("| ")] == ["", "BS", "DBS"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("mine.jsonl", "mine2.jsonl"), "mine2.jsonl cannot be read: "),
+        (('"chrf"', '"chrff"'), "there is no metric 'chrff': there are bleu, chrf, "),
+        (("en-fr", "en-de"), "there is no model 'en-de': did you mean 'en-fr'?"),
+        (("strength", "strenght"), "has a key 'strenght': did you mean 'strength'?"),
+        (('title = "', 'split = true\ntitle = "'), "split is for pictures, and mine has none: leave it out"),
+    ],
+)
+def test_refused(
+    change: tuple[str, str], message: str, experiment: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    experiment.write_text(experiment.read_text(encoding="utf-8").replace(*change), encoding="utf-8")
+    assert cli.main(["evaluate", str(experiment), "--draws", "10", "--limit", "1"]) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith("beamsplit: ")
+    assert message in error

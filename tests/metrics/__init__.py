@@ -1,0 +1,1 @@
+"""Metrics: laws, tables worked by hand, and the reference implementations."""
