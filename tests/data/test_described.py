@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 import sys
 from pathlib import Path
@@ -277,3 +278,20 @@ def test_vqg_needs_two_columns_only(tmp_path: Path) -> None:
 )
 def test_tables_are_refused_in_a_line(tmp_path: Path, content: str, said: str) -> None:
     _refused(write.text(tmp_path / "a.csv", content), said)
+
+
+def test_coco_pictures_go_by_their_files_where_these_are_named(tmp_path: Path) -> None:
+    content = {
+        "images": [
+            {"id": 1, "file_name": "my photo.jpg"},
+            {"id": 318556, "file_name": "COCO_val2014_000000318556.jpg"},
+        ],
+        "annotations": [
+            {"image_id": 1, "caption": "A cat."},
+            {"image_id": 318556, "caption": "A bath."},
+            {"image_id": 7, "caption": "A dog."},
+        ],
+    }
+    (tmp_path / "coco.json").write_text(json.dumps(content), encoding="utf-8")
+    described = read_described(tmp_path / "coco.json")
+    assert [each.image for each in described] == ["my photo", "318556", "7"]

@@ -132,11 +132,23 @@ def test_truncated_files(name: str, tmp_path: Path) -> None:
 def test_no_file_of_weights(tmp_path: Path) -> None:
     path = tmp_path / "model.pt"
     torch.save({"weight": torch.zeros(2)}, path)
-    for each in (path, tmp_path):
-        with pytest.raises(ArgumentError) as caught:
-            load(each)
-        assert str(caught.value).startswith(f"{each} is no file of weights: ")
-        assert "\n" not in str(caught.value)
+    with pytest.raises(ArgumentError) as caught:
+        load(path)
+    assert str(caught.value).startswith(f"{path} is no file of weights: ")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["", ".", "/"])
+def test_a_folder_is_no_model(name: str) -> None:
+    with pytest.raises(ArgumentError, match=r"^there is no model '.*': there are en-fr, .*, or give a file$"):
+        load(name)
+
+
+@pytest.mark.parametrize("name", [None, 5, b"en-fr"])
+def test_not_by_name(name: Any) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        load(name)
+    assert str(caught.value) == f"a model is loaded by its name or its file, not by {name!r}"
 
 
 @pytest.mark.parametrize(

@@ -221,3 +221,13 @@ def test_captions_have_the_words_that_people_use(real_data: Path) -> None:
 
     assert precision(used) > 0.68
     assert precision([*used[1:], used[0]]) < 0.55
+
+
+def test_a_bad_picture_is_named_by_its_place_whatever_the_batch(tmp_path: Path) -> None:
+    pytest.importorskip("PIL")
+    from PIL import Image
+
+    Image.new("RGB", (8, 8)).save(tmp_path / "good.png")
+    pictures = [str(tmp_path / "good.png")] * 2 + [str(tmp_path / "bad.png")]
+    with pytest.raises(ArgumentError, match=r"^pictures\[2\] "):
+        captioner().caption(pictures, batch_size=1)

@@ -116,6 +116,8 @@ REFUSED: list[Any] = [
     ("\u200b", f"text 0 {EMPTY}"),
     ("\u00ad\ufeff", f"text 0 {EMPTY}"),
     (5, "texts must be a list of strings, not 5"),
+    (b"hi", "texts must be a list of strings, not b'hi'"),
+    ("a\ud800", "text 0 is 'a\\ud800', with half letters: decode it as UTF-8"),
     (None, "texts must be a list of strings, not None"),
     (["Hello.", 5], "text 1 must be a string, not 5"),
     ([["Hello."]], "text 0 must be a string, not ['Hello.']"),

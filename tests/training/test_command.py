@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import shutil
 from collections.abc import Callable
@@ -128,8 +129,9 @@ def test_translator(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert isinstance(model, Translator)
     assert model.sizes.decoder == 8
     assert len(model.translate("The cat eats.", max_length=5)) > 1
-    assert {each.name for each in (tmp_path / "translator-work").iterdir()} == {
-        "pieces.model",
+    work = tmp_path / "translator-work"
+    assert {each.name for each in work.iterdir()} == {
+        *(each.name for each in work.glob("pieces-*.model")),
         "student.state",
         "teacher-0.safetensors",
         "teacher-0.state",
@@ -149,7 +151,7 @@ def test_a_teacher_alone_and_no_teachers(run: Run, tmp_path: Path) -> None:
     assert run("translator", "--epochs", "1", "--teacher", "4") == 0
     work = tmp_path / "translator-work"
     assert {each.name for each in work.iterdir()} == {
-        "pieces.model",
+        *(each.name for each in work.glob("pieces-*.model")),
         "teacher-4.safetensors",
         "teacher-4.state",
     }
@@ -350,6 +352,37 @@ def test_numbers_below_one(option: str, value: str, run: Run, tmp_path: Path) ->
     with contextlib.suppress(SystemExit):  # argparse's way to refuse
         assert run("translator", "--teachers", "0", option, value) == 2
     assert not (tmp_path / "translator.safetensors").exists()
+
+
+def test_a_folder_to_write_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command.main(["translator", "--out", str(tmp_path)])
+    assert capsys.readouterr().err.splitlines()[-1].endswith("is a folder: give a file")
+
+
+def test_features_that_were_not_projected_are_noticed_before_training(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pictures = [f"{n}" for n in range(3)]
+    write_features(tmp_path / "whole.npz", pictures, torch.randn(3, 7))
+    described = [json.dumps({"image": image, "captions": ["a cat"]}) for image in pictures]
+    (tmp_path / "mine.jsonl").write_text("\n".join(described), encoding="utf-8")
+    files = [
+        option
+        for part in ("train", "valid")
+        for option in (
+            f"--{part}",
+            str(tmp_path / "mine.jsonl"),
+            f"--{part}-features",
+            str(tmp_path / "whole.npz"),
+        )
+    ]
+    message = refused(capsys, run("captioner", *files, "--without", "--at-least", "1"))
+    assert message.startswith("the features have 7 numbers and the projection ")
+    assert message.endswith(": give --whole-features if they were not projected")
+    assert (
+        run("captioner", *files, "--without", "--at-least", "1", "--whole-features", "--teachers", "0") == 0
+    )
 
 
 @pytest.mark.parametrize("kind", ["translator", "captioner"])

@@ -167,7 +167,7 @@ def test_a_run_that_was_stopped_ends_as_if_it_had_not_been(fails: int, tmp_path:
         trained(tmp_path / "cut", examples=Told(fails=fails))
     again = Told()
     resumed, resumed_loss = trained(tmp_path / "cut", examples=again)
-    assert again.epochs == list(range(fails, 4))
+    assert again.epochs[1:] == list(range(fails, 4))  # the first is a look at the data
     assert same(whole, resumed)
     assert loss == resumed_loss
 
@@ -186,9 +186,9 @@ def test_states_are_not_written_all_the_time(tmp_path: Path, monkeypatch: pytest
     written: list[int] = []
     save = loop._Run.save
 
-    def counted(run: Any, path: Path, seed: int, epochs: int) -> None:
+    def counted(run: Any, path: Path, epochs: int) -> None:
         written.append(epochs)
-        save(run, path, seed, epochs)
+        save(run, path, epochs)
 
     monkeypatch.setattr(loop._Run, "save", counted)
     trained(tmp_path / "state", epochs=5)
@@ -199,7 +199,7 @@ def test_a_finished_run_is_not_trained_again(tmp_path: Path) -> None:
     first, loss = trained(tmp_path / "state")
     again = Told()
     second, same_loss = trained(tmp_path / "state", examples=again)
-    assert again.epochs == []
+    assert again.epochs == [0]  # a look at the data
     assert same(first, second)
     assert loss == same_loss
 
@@ -232,6 +232,27 @@ def test_other_data_is_refused(tmp_path: Path) -> None:
     trained(state, examples=Told(steps=2))
     with pytest.raises(ArgumentError, match=r"is of a run with steps 8, not 40: .* delete it to begin anew$"):
         trained(state, examples=Told(steps=10))
+
+
+def test_other_examples_another_beginning_and_another_loss_are_refused(tmp_path: Path) -> None:
+    """As many examples, but others; as large a network, but with other weights."""
+    settings: dict[str, Any] = {"state": tmp_path / "state", "device": CPU, "progress": Progress("echo")}
+    settings["loss"] = imitation(smoothing=0.0)
+    recipe = Recipe(epochs=1, batch=16)
+
+    def echo(seed: int) -> Echo:
+        torch.manual_seed(seed)
+        return Echo(0.0)
+
+    loop.fit(echo(0), Told(seed=1), recipe, **settings, about={"teachers": 1})
+    for model, examples, about, name in (
+        (echo(0), Told(seed=2), {"teachers": 1}, "data"),
+        (echo(1), Told(seed=1), {"teachers": 1}, "beginning"),
+        (echo(0), Told(seed=1), {"teachers": 0}, "teachers"),
+    ):
+        with pytest.raises(ArgumentError, match=f" is of a run with {name} "):
+            loop.fit(model, examples, recipe, **settings, about=about)
+    loop.fit(echo(0), Told(seed=1), recipe, **settings, about={"teachers": 1})
 
 
 def test_a_state_that_is_none(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from beamsplit import ArgumentError
 from beamsplit.data import Pair
 from beamsplit.models.text import END, PAD, UNKNOWN, Pieces, normalised
 from beamsplit.training import sentences
@@ -186,3 +187,15 @@ def test_text_is_made_normal() -> None:
     found = {(pieces.text(source), pieces.text(target)) for source, target in rows(list(examples.valid()))}
     assert found == {(normalised(pair.source), normalised(pair.targets[0])) for pair in pairs}
     assert all(UNKNOWN not in target for _, target in epochs(examples, 3))
+
+
+def test_pairs_that_say_nothing_or_too_much_are_left_out() -> None:
+    pieces = learn_pieces([Pair("The cat eats fish.", ("Le chat mange du poisson.",))] * 3, 60)
+    long = "the cat eats fish " * 100
+    train = [Pair("The cat.", ("Le chat.",)), Pair("\u200b", ("Le chat.",)), Pair(long, ("Le chat.", long))]
+    made = Sentences(train, train[:1], pieces, batch=8, seed=0)
+    assert made.steps == 1
+    (batch,) = made.epoch(0)
+    assert len(batch.target) == 1
+    with pytest.raises(ArgumentError, match=r"^none of 1 pairs has from 1 to 160 word pieces on both sides$"):
+        Sentences(train[1:2], train[:1], pieces, batch=8, seed=0)

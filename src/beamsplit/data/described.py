@@ -44,6 +44,6 @@ def picture_of_file(name: str) -> str:
     ('2008_006488', '318556')
     """
     last = re.split(r"[/\\]", name.strip())[-1]
-    stem = re.sub(r"\.(jpe?g|png|gif|bmp)$", "", last, flags=re.IGNORECASE)
+    stem = re.sub(r"\.(jpe?g|png|gif|bmp|tiff?|webp)$", "", last, flags=re.IGNORECASE)
     numbered = _COCO.fullmatch(stem)
     return str(int(numbered[1])) if numbered else stem

@@ -75,22 +75,28 @@ def _json(path: AnyPath) -> Rows:
     found = files.parsed(files.text(path), str(path))
     for key, read in JSON_FORMATS.items():
         if isinstance(found, dict) and key in found:
-            return read(listed(found[key], key, str(path)), path)
+            return read(listed(found[key], key, str(path)), path, found)
     raise ArgumentError(f"{path}: neither COCO's captions (no 'annotations') nor Karpathy's (no 'images')")
 
 
-def _coco(annotations: list[Any], path: AnyPath) -> Rows:
+def _coco(annotations: list[Any], path: AnyPath, whole: dict[str, Any]) -> Rows:
+    """A picture goes by the name of its file, if that is told: COCO's own have their number in it."""
+    named = {
+        str(image["id"]): picture_of_file(image["file_name"])
+        for image in whole.get("images", ())
+        if isinstance(image, dict) and "id" in image and isinstance(image.get("file_name"), str)
+    }
     gathered: dict[str, list[Any]] = {}
     for index, row in enumerate(annotations):
         where = f"{path}, annotations[{index}]"
         caption = texts([field(row, "caption", where)], "caption", where)
         image = picture(field(row, "image_id", where), "image_id", where)
-        gathered.setdefault(image, []).extend(caption)
+        gathered.setdefault(named.get(image, image), []).extend(caption)
     for image, captions in gathered.items():
         yield None, Described(image, tuple(captions))
 
 
-def _karpathy(images: list[Any], path: AnyPath) -> Rows:
+def _karpathy(images: list[Any], path: AnyPath, _: dict[str, Any]) -> Rows:
     for index, row in enumerate(images):
         where = f"{path}, images[{index}]"
         sentences = listed(field(row, "sentences", where), "sentences", where)
@@ -177,7 +183,7 @@ def _strings(value: Any, key: str, where: str) -> list[str]:
     return [string for each in value.ravel() for string in _strings(each, key, where)]
 
 
-JSON_FORMATS: dict[str, Callable[[list[Any], AnyPath], Rows]] = {
+JSON_FORMATS: dict[str, Callable[[list[Any], AnyPath, dict[str, Any]], Rows]] = {
     "annotations": _coco,  # before "images", which COCO has too
     "images": _karpathy,
 }

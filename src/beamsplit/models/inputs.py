@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from torch import Tensor
+
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses
@@ -13,12 +15,12 @@ from beamsplit.models.text import normalised
 from beamsplit.search import decode
 from beamsplit.strategies import Strategy
 
-__all__ = ["check_texts", "decode_in_batches", "quoted"]
+__all__ = ["check_texts", "decode_in_batches"]
 
 
 def decode_in_batches(
     model: StepModel,
-    inputs: Sequence[Any],
+    inputs: Sequence[Any] | Tensor,
     strategy: Strategy,
     *,
     max_length: int,
@@ -45,17 +47,17 @@ def decode_in_batches(
 
 def check_texts(texts: object) -> None:
     """Whether these are texts, none of them empty."""
-    if isinstance(texts, str) or not isinstance(texts, Sequence):
+    if isinstance(texts, str | bytes) or not isinstance(texts, Sequence):
         raise ArgumentError(f"texts must be a list of strings, not {checks.shown(texts)}")
     for place, text in enumerate(texts):
         if not isinstance(text, str):
             raise ArgumentError(f"text {place} must be a string, not {checks.shown(text)}")
+        if not text.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise ArgumentError(
+                f"text {place} is {checks.shown(text)}, with half letters: decode it as UTF-8"
+            )
         if not normalised(text):
             raise ArgumentError(f"text {place} is empty: there is nothing to translate")
-
-
-def quoted(text: str) -> str:
-    return checks.shown(text)
 
 
 def _seeds(seed: int | Sequence[int], count: int) -> list[int]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, TypeAlias, overload
 
+from beamsplit import checks
 from beamsplit.errors import ArgumentError
 from beamsplit.models import storage
 from beamsplit.models.complexity import Complexity
@@ -40,8 +41,10 @@ def load(name: Literal["complexity"]) -> Complexity: ...
 def load(name: str | os.PathLike[str]) -> Model: ...
 def load(name: str | os.PathLike[str]) -> Model:
     """A model that comes with the package, or one that you trained, from its file."""
+    if not isinstance(name, str | os.PathLike):
+        raise ArgumentError(f"a model is loaded by its name or its file, not by {checks.shown(name)}")
     path = storage.WEIGHTS / f"{name}.safetensors" if name in NAMES else Path(name)
-    if name not in NAMES and not path.exists():
+    if name not in NAMES and not path.is_file():
         near = difflib.get_close_matches(str(name), NAMES, 1)
         hint = f": did you mean {near[0]!r}?" if near else ""
         raise ArgumentError(

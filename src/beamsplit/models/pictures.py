@@ -32,7 +32,7 @@ class PictureSizes:
 
     features: int = 1280
     embedding: int = 512
-    hidden: int = 768
+    hidden: int = 896
 
 
 class State(NamedTuple):
@@ -79,7 +79,7 @@ class PictureModel(nn.Module, abc.ABC):
 
     def start(self, pictures: Sequence[Picture] | Tensor) -> tuple[Tensor, State]:
         with torch.no_grad():
-            return self._begin(self.picture(self._features(pictures)))
+            return self._begin(self.picture(self.features(pictures)))
 
     def start_without(self, count: int) -> tuple[Tensor, State]:
         """As `start`, for pictures of which nothing is known."""
@@ -125,9 +125,10 @@ class PictureModel(nn.Module, abc.ABC):
         logits = self.logits(self.output(told[:, -1]))
         return unspeakable(logits), State(hidden.squeeze(0), cell.squeeze(0))
 
-    def _features(self, pictures: Sequence[Picture] | Tensor) -> Tensor:
+    def features(self, pictures: Sequence[Picture] | Tensor) -> Tensor:
+        """[pictures 1280] what the network sees of them; features are checked and given back."""
         if not _is_features(pictures):
-            return vision.features(_checked_list(pictures)).to(self.bias)
+            return vision.features(_checked_list(pictures), device=self.bias.device).to(self.bias)
         if pictures.shape[1] != self.sizes.features:
             raise ArgumentError(
                 f"features must be [pictures {self.sizes.features}], not {list(pictures.shape)}: "
@@ -211,7 +212,9 @@ def _described(
     several = isinstance(picture, list | tuple) or _is_features(picture)
     pictures: Any = picture if several else [picture]
     strategy = strategy or DiverseBeamSearch(groups=6, strength=0.5)
-    found = inputs.decode_in_batches(model, pictures, strategy, **{"max_length": LONGEST, **options})
+    # All are looked at first, so that a bad one is known by its place before anything is decoded.
+    features = model.features(pictures)
+    found = inputs.decode_in_batches(model, features, strategy, **{"max_length": LONGEST, **options})
     lists = [each.distinct() for each in found]
     return lists if several else lists[0]
 

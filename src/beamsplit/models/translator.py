@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
 
+from beamsplit import checks
 from beamsplit.diversity import Cumulative
 from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses
@@ -209,7 +210,7 @@ class Translator(nn.Module):
                 )
             if ids.count(UNKNOWN) * 3 > len(ids):
                 raise ArgumentError(
-                    f"text {place} is {inputs.quoted(texts[place])}, in letters the translator does not "
+                    f"text {place} is {checks.shown(texts[place])}, in letters the translator does not "
                     "know: it reads English"
                 )
         return read

@@ -141,6 +141,7 @@ def seek_consensus(
         seed=seed + 7,
         device=device,
         progress=Progress("captioner, consensus"),
+        about={"smoothing": smoothing, "reward": settings.reward},
     )
     after = model.state_dict()
     model.load_state_dict({name: after[name].lerp(before[name].to(device), settings.back) for name in after})
@@ -174,6 +175,7 @@ def train_questioner(
         seed=seed,
         device=device,
         progress=Progress("questioner"),
+        about={"smoothing": settings.smoothing},
     )
     return model
 

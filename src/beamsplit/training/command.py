@@ -14,6 +14,7 @@ import torch
 
 from beamsplit.data import (
     Described,
+    Features,
     Projection,
     data_folder,
     read_described,
@@ -21,7 +22,7 @@ from beamsplit.data import (
     read_pairs,
     read_projection,
 )
-from beamsplit.errors import BeamsplitError
+from beamsplit.errors import ArgumentError, BeamsplitError
 from beamsplit.models import load
 from beamsplit.models.pictures import Captioner, PictureModel
 from beamsplit.models.storage import WEIGHTS
@@ -44,13 +45,16 @@ def train_translator(options: argparse.Namespace) -> None:
     if options.teacher is not None:
         training.train_teacher(options.teacher)
     else:
-        training.train().save(options.out or WEIGHTS / "en-fr.safetensors")
+        training.train().save(options.out)
 
 
 def train_captioner(options: argparse.Namespace) -> None:
     train, valid = (_captions(part, options) for part in ("train", "valid"))
     train = Part(_without(train.described, options)[: options.limit], train.features)
+    projection = _projection(options, train.features)
     settings = _shortened(CaptionerSettings(), options)
+    if options.at_least is not None:
+        settings = replace(settings, at_least=options.at_least)
     run: Any = {"work": options.work, "seed": options.seed, "device": options.device}
     training = captioner.apprenticeship(train, valid, settings, **run)
     if options.teacher is not None:
@@ -60,7 +64,7 @@ def train_captioner(options: argparse.Namespace) -> None:
     model.save(options.work / "imitation.safetensors")
     consensus = _with_epochs(ConsensusSettings(), options)
     captioner.seek_consensus(model, train, valid, consensus, smoothing=settings.smoothing, **run)
-    _save_unfolded(model.cpu(), options, "captioner.safetensors")
+    _save_unfolded(model.cpu(), projection, options.out)
 
 
 def train_questioner(options: argparse.Namespace) -> None:
@@ -70,7 +74,8 @@ def train_questioner(options: argparse.Namespace) -> None:
         for given, part in ((options.train, "train"), (options.valid, "val"))
     )
     begin = Captioner.from_file(options.captioner or WEIGHTS / "captioner.safetensors")
-    if begin.sizes.features != seen.values.shape[1] and (projection := _projection(options)):
+    projection = _projection(options, seen)
+    if projection and begin.sizes.features != seen.values.shape[1]:
         captioner.folded(begin, projection)
     model = captioner.train_questioner(
         begin,
@@ -81,12 +86,11 @@ def train_questioner(options: argparse.Namespace) -> None:
         seed=options.seed,
         device=options.device,
     )
-    _save_unfolded(model.cpu(), options, "questioner.safetensors")
+    _save_unfolded(model.cpu(), projection, options.out)
 
 
 def train_complexity(options: argparse.Namespace) -> None:
-    out = options.out or WEIGHTS / "complexity.safetensors"
-    _say(complexity.train(data_folder(options.data), out, options.seed))
+    _say(complexity.train(data_folder(options.data), options.out, options.seed))
 
 
 def choose_vectors(options: argparse.Namespace) -> None:
@@ -95,7 +99,7 @@ def choose_vectors(options: argparse.Namespace) -> None:
     vectors.write(
         data_folder(options.data) / "vectors" / "glove100.en.npz",
         {word for model in models for word in model.words.words},
-        options.out or WEIGHTS / "words.safetensors",
+        options.out,
     )
 
 
@@ -133,16 +137,24 @@ def _without(described: Sequence[Described], options: argparse.Namespace) -> lis
     return [each for each in described if each.image not in held_out]
 
 
-def _projection(options: argparse.Namespace) -> Projection | None:
+def _projection(options: argparse.Namespace, features: Features) -> Projection | None:
+    """How the features were projected, unless they were not."""
     if options.whole_features:
         return None
-    return read_projection(options.projection or _shared(options, "captions/features.projection.npz"))
+    found = read_projection(options.projection or _shared(options, "captions/features.projection.npz"))
+    width, expected = features.values.shape[1], found.components.shape[0]
+    if width != expected:
+        raise ArgumentError(
+            f"the features have {width} numbers and the projection {expected}: give --whole-features if they "
+            "were not projected"
+        )
+    return found
 
 
-def _save_unfolded(model: PictureModel, options: argparse.Namespace, name: str) -> None:
-    if projection := _projection(options):
+def _save_unfolded(model: PictureModel, projection: Projection | None, path: Path) -> None:
+    if projection:
         captioner.unfolded(model, projection)
-    model.save(options.out or WEIGHTS / name)
+    model.save(path)
 
 
 def _with_epochs(settings: Any, options: argparse.Namespace) -> Any:
@@ -220,6 +232,12 @@ def _add_captioner(kinds: Any) -> None:
         made.add_argument(f"--{part}-split", metavar="NAME", help="the split of Karpathy's file to read")
         made.add_argument(f"--{part}-features", type=Path, metavar="FILE", help="features of its pictures")
     made.add_argument(
+        "--at-least",
+        type=_count,
+        metavar="N",
+        help="learn words that occur so often (default: 5)",
+    )
+    made.add_argument(
         "--without",
         type=Path,
         nargs="*",
@@ -250,7 +268,7 @@ def _add_questioner(kinds: Any) -> None:
 def _add_complexity(kinds: Any) -> None:
     made = _add_command(kinds, "complexity", train_complexity, "train the predictor of image complexity")
     made.add_argument("--data", metavar="DIR", help=_DATA)
-    made.add_argument("--out", type=Path, metavar="FILE", help=_OUT)
+    _add_out(made, "complexity")
     made.add_argument(
         "--seed", type=int, default=0, metavar="N", help="of the bootstrap (default: %(default)s)"
     )
@@ -259,7 +277,7 @@ def _add_complexity(kinds: Any) -> None:
 def _add_vectors(kinds: Any) -> None:
     made = _add_command(kinds, "vectors", choose_vectors, "choose GloVe vectors for the words of captions")
     made.add_argument("--data", metavar="DIR", help=_DATA)
-    made.add_argument("--out", type=Path, metavar="FILE", help=_OUT)
+    _add_out(made, "words")
 
 
 def _add_features(kinds: Any) -> None:
@@ -269,7 +287,7 @@ def _add_features(kinds: Any) -> None:
     made.add_argument(
         "pictures", type=Path, metavar="DIR", help="a folder of pictures; their names are the ids"
     )
-    made.add_argument("--out", type=Path, required=True, metavar="FILE", help="an .npz file")
+    made.add_argument("--out", type=_new_file, required=True, metavar="FILE", help="an .npz file")
     _add_device(made)
 
 
@@ -281,7 +299,22 @@ def _add_figures(kinds: Any) -> None:
 
 
 _DATA = "the data folder (default: $BEAMSPLIT_DATA)"
-_OUT = "where to put it (default: with the package)"
+
+
+def _add_out(made: argparse.ArgumentParser, name: str) -> None:
+    made.add_argument(
+        "--out",
+        type=_new_file,
+        default=Path(f"{name}.safetensors"),
+        metavar="FILE",
+        help="where to put it (default: %(default)s)",
+    )
+
+
+def _new_file(text: str) -> Path:
+    if Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is a folder: give a file")
+    return Path(text)
 
 
 def _add_command(kinds: Any, name: str, run: Any, about: str) -> argparse.ArgumentParser:
@@ -295,7 +328,7 @@ def _add_command(kinds: Any, name: str, run: Any, about: str) -> argparse.Argume
 def _add(kinds: Any, name: str, run: Any, reads: str) -> argparse.ArgumentParser:
     made = _add_command(kinds, name, run, f"train a {name}; reads {reads} in the data folder")
     made.add_argument("--data", metavar="DIR", help=_DATA)
-    made.add_argument("--out", type=Path, metavar="FILE", help=_OUT)
+    _add_out(made, name)
     made.add_argument(
         "--work",
         type=Path,
@@ -314,7 +347,13 @@ def _device(name: str) -> torch.device:
     try:
         return torch.zeros(0, device=name).device
     except (RuntimeError, AssertionError) as error:
-        raise argparse.ArgumentTypeError(f"{name!r} is no device of this machine: cpu or cuda") from error
+        raise argparse.ArgumentTypeError(f"{name!r} is not to be had on this machine: try cpu") from error
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of 0 or more")
+    return int(text)
 
 
 def _count(text: str) -> int:
@@ -338,7 +377,7 @@ def _add_projection(made: argparse.ArgumentParser) -> None:
 
 
 def _add_teachers(made: argparse.ArgumentParser) -> None:
-    made.add_argument("--teachers", type=int, metavar="N", help="how many large networks to learn from")
+    made.add_argument("--teachers", type=_number, metavar="N", help="how many large networks to learn from")
     made.add_argument(
         "--teacher",
         type=int,

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from beamsplit.errors import ArgumentError
 from beamsplit.models.pictures import LONGEST, PictureModel
 from beamsplit.models.text import END, PAD, unspeakable
 from beamsplit.training.loop import Batch, Loss
@@ -57,6 +58,10 @@ class Consensus:
     """
 
     def __init__(self, references: Tensor, vocabulary: int) -> None:
+        if vocabulary**_LONGEST_GRAM >= 2**63:
+            raise ArgumentError(
+                f"consensus is told among at most 55,000 words, not {vocabulary}: leave out rare ones"
+            )
         self._references = references
         self._vocabulary = vocabulary
         self._tables = [self._rarity_table(n) for n in range(1, _LONGEST_GRAM + 1)]

@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from beamsplit.data import write_features
+from beamsplit.data.described import picture_of_file
 from beamsplit.errors import ArgumentError
 from beamsplit.models import vision
 from beamsplit.training.progress import Progress
@@ -18,7 +19,7 @@ _AT_ONCE = 32
 
 
 def write(folder: Path, out: Path, device: torch.device) -> None:
-    """The features of all pictures in the folder, under their names without suffix."""
+    """The features of all pictures in the folder, under the ids that readers give files of these names."""
     if not folder.is_dir():
         raise ArgumentError(f"{folder} is no folder: give one with pictures in it")
     files = sorted(file for file in folder.iterdir() if file.suffix.lower() in SUFFIXES)
@@ -31,4 +32,4 @@ def write(folder: Path, out: Path, device: torch.device) -> None:
             found.append(vision.features(part, device=device).cpu())
             for _ in part:
                 bar.advance()
-    write_features(out, [file.stem for file in files], torch.cat(found))
+    write_features(out, [picture_of_file(file.name) for file in files], torch.cat(found))

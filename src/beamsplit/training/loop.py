@@ -6,9 +6,10 @@ then, so a run that was killed goes on as if nothing had happened.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from io import BytesIO
@@ -27,7 +28,7 @@ from beamsplit.training.progress import Progress
 __all__ = ["Batch", "Examples", "Loss", "Recipe", "epoch_seed", "fit", "imitation", "mean_loss"]
 
 
-SAVE_EVERY = 30.0  # seconds, and only between epochs
+SAVE_EVERY = 20.0  # seconds, and only between epochs: what is lost to a kill is that and an epoch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,12 +91,25 @@ def fit(
     device: torch.device,
     loss: Loss,
     progress: Progress,
+    about: Mapping[str, Any] | None = None,
 ) -> float:
-    """Train in place, and end with the averaged weights; their cross-entropy on the validation part."""
+    """Train in place, and end with the averaged weights; their cross-entropy on the validation part.
+
+    A state is gone on with only if it is of the same recipe, data and beginning, and of the same settings of
+    the loss, which `about` tells.
+    """
+    settings = {
+        **asdict(recipe),
+        **(about or {}),
+        "seed": seed,
+        "steps": examples.steps * recipe.epochs,
+        "data": _fingerprint_of_data(examples),
+        "beginning": _fingerprint(model.state_dict().values()),
+    }
     model.to(device).train()
-    run = _Run(model, recipe, examples.steps * recipe.epochs, device)
-    first = run.resume(state, seed)
-    saved = -math.inf
+    run = _Run(model, recipe, settings, device)
+    first = run.resume(state)
+    saved, valid = -math.inf, math.nan
     with progress.bar(recipe.epochs * examples.steps, first * examples.steps) as bar:
         for epoch in range(first, recipe.epochs):
             torch.manual_seed(epoch_seed(seed, epoch))
@@ -103,13 +117,14 @@ def fit(
                 now = run.step(batch.to(device), loss)
                 bar.advance(now if number % 50 == 0 else None)
             if time.monotonic() - saved > SAVE_EVERY or epoch + 1 == recipe.epochs:
-                run.save(state, seed, epoch + 1)
+                run.save(state, epoch + 1)
                 saved = time.monotonic()
             with run.averaged():
-                bar.epoch(epoch + 1, mean_loss(model, examples.valid(), device))
+                valid = mean_loss(model, examples.valid(), device)
+            bar.epoch(epoch + 1, valid)
     run.keep_averages()
     model.eval()
-    return mean_loss(model, examples.valid(), device)
+    return mean_loss(model, examples.valid(), device) if math.isnan(valid) else valid
 
 
 @torch.no_grad()
@@ -135,8 +150,11 @@ def epoch_seed(seed: int, epoch: int) -> int:
 class _Run:
     """The network with all that changes while it is trained."""
 
-    def __init__(self, model: nn.Module, recipe: Recipe, steps: int, device: torch.device) -> None:
+    def __init__(
+        self, model: nn.Module, recipe: Recipe, settings: dict[str, Any], device: torch.device
+    ) -> None:
         self.model = model
+        self.settings = settings
         self.recipe = recipe
         self.device = device
         self.parameters = list(model.parameters())
@@ -149,10 +167,9 @@ class _Run:
             fused=device.type == "cuda",
         )
         self.schedule = torch.optim.lr_scheduler.LambdaLR(
-            self.optimiser, _rise_and_fall(recipe.warm_up, steps)
+            self.optimiser, _rise_and_fall(recipe.warm_up, settings["steps"])
         )
         self.steps = 0
-        self._all_steps = steps
 
     def step(self, batch: Batch, loss: Loss) -> Tensor:
         with _half_precision(self.device):
@@ -183,11 +200,11 @@ class _Run:
     def keep_averages(self) -> None:
         _put(self.parameters, self.averages)
 
-    def save(self, path: Path, seed: int, epochs: int) -> None:
+    def save(self, path: Path, epochs: int) -> None:
         content = BytesIO()
         torch.save(
             {
-                "settings": self._settings(seed),
+                "settings": self.settings,
                 "epochs": epochs,
                 "steps": self.steps,
                 "model": self.model.state_dict(),
@@ -199,7 +216,7 @@ class _Run:
         )
         storage.write_bytes(path, content.getvalue())
 
-    def resume(self, path: Path, seed: int) -> int:
+    def resume(self, path: Path) -> int:
         """How many epochs there have been before."""
         if not path.exists():
             return 0
@@ -209,7 +226,7 @@ class _Run:
             raise ArgumentError(f"{path} is no state of a training: delete it to begin anew") from error
         changed = {
             name: (saved["settings"].get(name), value)
-            for name, value in self._settings(seed).items()
+            for name, value in self.settings.items()
             if saved["settings"].get(name) != value
         }
         if changed:
@@ -225,9 +242,21 @@ class _Run:
         self.steps = saved["steps"]
         return int(saved["epochs"])
 
-    def _settings(self, seed: int) -> dict[str, Any]:
-        parameters = sum(p.numel() for p in self.parameters)
-        return {**asdict(self.recipe), "seed": seed, "parameters": parameters, "steps": self._all_steps}
+
+def _fingerprint_of_data(examples: Examples) -> str:
+    """Of all that is to be said in an epoch and in validation, and of what the first batch is told."""
+    first, *rest = examples.epoch(0)
+    return _fingerprint(
+        [*first.told, *(batch.target for batch in (first, *rest, *examples.valid()))],
+    )
+
+
+def _fingerprint(tensors: Iterable[Tensor]) -> str:
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        digest.update(f"{list(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()[:16]
 
 
 def _said(model: Any, batch: Batch) -> tuple[Tensor, Tensor]:

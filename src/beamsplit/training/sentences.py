@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import random
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
@@ -12,7 +13,9 @@ import torch
 from torch import Tensor
 
 from beamsplit.data import Pair
+from beamsplit.errors import ArgumentError
 from beamsplit.models.text import BEGIN, END, PAD, UNKNOWN, Pieces, normalised
+from beamsplit.models.translator import LONGEST
 from beamsplit.training.loop import Batch, epoch_seed
 
 __all__ = ["Sentences", "learn_pieces"]
@@ -72,9 +75,9 @@ class Sentences:
         self._train = _read(train, pieces)
         self._valid = [(pair.source, target) for pair in _read(valid, pieces) for target in pair.targets]
         self._stop = pieces.ids(["Go."])[0][-1]
-        self._batch = min(batch, len(train))
+        self._batch = min(batch, len(self._train))
         self._seed = seed
-        self.steps = len(train) // self._batch
+        self.steps = len(self._train) // self._batch
 
     def epoch(self, number: int) -> Iterator[Batch]:
         seed = epoch_seed(self._seed, number)
@@ -111,10 +114,23 @@ def _read(pairs: Sequence[Pair], pieces: Pieces) -> list[_Pair]:
     sources = [normalised(pair.source) for pair in pairs]
     targets = iter(pieces.ids([normalised(target) for pair in pairs for target in pair.targets]))
     small = pieces.ids([source.lower() for source in sources])
-    return [
-        _Pair(source, in_small, [next(targets) for _ in pair.targets])
+    read = [
+        _Pair(
+            source,
+            in_small,
+            [target for target in itertools.islice(targets, len(pair.targets)) if _fits(target)],
+        )
         for pair, source, in_small in zip(pairs, pieces.ids(sources), small, strict=True)
     ]
+    kept = [pair for pair in read if _fits(pair.source) and pair.targets]
+    if not kept:
+        raise ArgumentError(f"none of {len(pairs)} pairs has from 1 to {LONGEST} word pieces on both sides")
+    return kept
+
+
+def _fits(ids: Ids) -> bool:
+    """Whether a text says something, and no more than the translator reads."""
+    return 0 < len(ids) <= LONGEST
 
 
 def _blurred(source: Tensor, noise: torch.Generator) -> Tensor:

@@ -10,20 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 
 from beamsplit.training.loop import Examples, Recipe, fit, imitation
 from beamsplit.training.progress import Progress
 
-__all__ = ["Apprenticeship", "Network", "Stage"]
-
-
-class Network(Protocol):
-    """A model that can be saved."""
-
-    def save(self, path: Path) -> None: ...
+__all__ = ["Apprenticeship", "Stage"]
 
 
 N = TypeVar("N", bound=Any)
@@ -81,5 +75,6 @@ class Apprenticeship(Generic[N]):
             seed=seed,
             device=self.device,
             progress=Progress(name),
+            about={"smoothing": self.smoothing, "teachers": len(teachers or ())},
         )
         return model

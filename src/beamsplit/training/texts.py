@@ -1,4 +1,4 @@
-"""Training of the captioner and the questioner."""
+"""What the captioner and the questioner learn from."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from beamsplit.data import Described, Features
+from beamsplit.errors import ArgumentError
 from beamsplit.models.pictures import LONGEST
 from beamsplit.models.text import END, Words
 from beamsplit.training.loop import Batch, epoch_seed
@@ -31,6 +32,8 @@ class Texts:
     def of(cls, described: Sequence[Described], features: Features, words: Words) -> Texts:
         read = [(place, words.ids(text)) for place, each in enumerate(described) for text in each.texts]
         read = [(place, [*ids[: LONGEST - 1], END]) for place, ids in read if ids]
+        if not read:
+            raise ArgumentError(f"the texts of {len(described)} pictures have no words: give others")
         ids = torch.zeros(len(read), max(len(ids) for _, ids in read), dtype=torch.int32)
         for row, (_, each) in enumerate(read):
             ids[row, : len(each)] = torch.tensor(each)

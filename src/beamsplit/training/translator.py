@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,7 +51,7 @@ def apprenticeship(
     device: torch.device,
 ) -> Apprenticeship[Translator]:
     """The training of a translator."""
-    pieces = _pieces(work / "pieces.model", train, settings.pieces)
+    pieces = _pieces(work, train, settings.pieces)
     return Apprenticeship(
         name="translator",
         build=lambda stage: Translator(pieces, stage.sizes, dropout=stage.recipe.dropout),
@@ -66,8 +67,10 @@ def apprenticeship(
     )
 
 
-def _pieces(path: Path, pairs: Sequence[Pair], count: int) -> Pieces:
+def _pieces(work: Path, pairs: Sequence[Pair], count: int) -> Pieces:
     """Learned once: teachers and student must agree on them."""
+    content = hashlib.sha256(repr((count, pairs)).encode()).hexdigest()[:16]
+    path = work / f"pieces-{content}.model"
     if not path.exists():
         storage.write_bytes(path, learn_pieces(pairs, count).model)
     return Pieces(path.read_bytes())
