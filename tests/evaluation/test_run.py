@@ -67,6 +67,19 @@ def test_figures(experiment: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert all(figure["signature"] for by_method in figures.values() for figure in by_method.values())
 
 
+def test_what_the_model_does_not_take_is_left_out_and_counted(
+    experiment: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with (tmp_path / "mine.jsonl").open("a", encoding="utf-8") as file:
+        file.write("\n" + json.dumps({"input": "word " * 400, "references": ["mot"]}))
+    found = results(experiment, capsys)
+    assert (found["items"], found["refused"]) == (3, 1)
+    assert cli.main(["evaluate", str(experiment), "--draws", "10"]) == 0
+    assert "3 inputs of mine.jsonl, model en-fr; 1 that it does not take are left out." in (
+        capsys.readouterr().out
+    )
+
+
 def test_a_second_run_decodes_nothing(
     experiment: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,12 +59,15 @@ def run(experiment: Experiment, settings: Settings) -> dict[str, Any]:
     for name in experiment.metrics:
         _text_metric(name)  # before hours of decoding
     model: Any = load(experiment.model)
+    accepted = _accepted(model, task)
+    refused, task = len(task.ids) - len(accepted), task.only(accepted)
     lists = {name: _examples(task, found) for name, found in _decode(experiment, model, task, settings)}
     found: dict[str, Any] = {
         "title": experiment.title or experiment.task,
         "task": experiment.task,
         "model": experiment.model,
         "items": len(task.ids),
+        "refused": refused,
         "beamsplit": beamsplit.__version__,
         "methods": {method.name: method.description for method in experiment.methods},
         "unavailable": {},
@@ -77,6 +80,16 @@ def run(experiment: Experiment, settings: Settings) -> dict[str, Any]:
             by: _by_part(measured, names, settings.draws) for by, names in _complexities(task).items()
         }
     return found
+
+
+def _accepted(model: Any, task: Task) -> list[int]:
+    """The inputs that the model takes: one too long for it must not stop an experiment."""
+    accepts = getattr(model, "accepts", None)
+    places = range(len(task.ids))
+    accepted = [place for place in places if accepts is None or accepts(task.inputs[place])]
+    if not accepted:
+        raise ArgumentError(f"{type(model).__name__} takes none of the {len(task.ids)} inputs of {task.name}")
+    return accepted
 
 
 def _decode(

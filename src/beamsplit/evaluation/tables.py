@@ -21,7 +21,8 @@ NAMES = {
 def markdown(results: dict[str, Any]) -> str:
     """All tables of an experiment."""
     lines = [f"## {results['title']}", ""]
-    lines += [f"{results['items']} inputs of {results['task']}, model {results['model']}.", ""]
+    refused = f"; {results['refused']} that it does not take are left out" if results["refused"] else ""
+    lines += [f"{results['items']} inputs of {results['task']}, model {results['model']}{refused}.", ""]
     lines += _table(results["figures"])
     for by, parts in results.get("parts", {}).items():
         lines += ["", f"### By image complexity, {_by(by)}", ""]

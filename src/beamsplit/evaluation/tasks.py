@@ -29,12 +29,17 @@ class Task:
     """How hard people find the pictures, where that is known."""
 
     def first(self, count: int | None) -> Task:
+        return self.only(range(len(self.ids))[:count])
+
+    def only(self, places: Sequence[int]) -> Task:
+        """The same with these inputs alone."""
+        difficulty, inputs = self.difficulty, self.inputs
         return Task(
             name=self.name,
-            ids=self.ids[:count],
-            inputs=self.inputs[:count],
-            references=self.references[:count],
-            difficulty=None if self.difficulty is None else self.difficulty[:count],
+            ids=tuple(self.ids[place] for place in places),
+            inputs=inputs[list(places)] if isinstance(inputs, Tensor) else [inputs[p] for p in places],
+            references=tuple(self.references[place] for place in places),
+            difficulty=None if difficulty is None else tuple(difficulty[place] for place in places),
         )
 
 

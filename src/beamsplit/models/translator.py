@@ -109,6 +109,14 @@ class Translator(nn.Module):
         lists = [found.distinct() for found in inputs.decode_in_batches(self, texts, strategy, **options)]
         return lists[0] if isinstance(text, str) else lists
 
+    def accepts(self, text: str) -> bool:
+        """Whether it is a text to translate: not empty, not too long, in letters it knows."""
+        try:
+            self._read([text])
+        except ArgumentError:
+            return False
+        return True
+
     def to_text(self, tokens: Sequence[int]) -> str:
         return self.pieces.text(tokens)
 
