@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from beamsplit.errors import ArgumentError
-from beamsplit.evaluation import read_task
+from beamsplit.evaluation import Task, read_task
 
 
 def nowhere() -> Path:
@@ -26,8 +26,17 @@ def test_a_task_of_ones_own(tmp_path: Path) -> None:
     assert task.ids == ("0", "b")
     assert task.inputs == ["Hello.", "Bye."]
     assert task.references == (("Bonjour.", "Salut."), ("Au revoir.",))
-    assert task.first(1).ids == ("0",)
-    assert task.first(None).ids == task.ids
+    assert task.some(1).ids == ("0",)
+    assert task.some(None).ids == task.some(9).ids == task.ids
+
+
+def test_some_inputs_are_spread_over_all() -> None:
+    ids = tuple(str(n) for n in range(10))
+    task = Task(name="t", ids=ids, inputs=list(ids), references=((),) * 10, difficulty=tuple(range(10)))
+    some = task.some(4)
+    assert some.ids == ("0", "2", "5", "7")
+    assert some.inputs == ["0", "2", "5", "7"]
+    assert some.difficulty == (0, 2, 5, 7)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ __all__ = ["evaluate"]
 @click.command()
 @click.argument("experiment", type=click.Path(path_type=Path))
 @click.option("--data", metavar="DIR", help="The data folder (default: $BEAMSPLIT_DATA).")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only so many inputs.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only so many inputs, evenly spread.")
 @click.option(
     "--cache",
     type=click.Path(path_type=Path),

@@ -53,7 +53,7 @@ class Settings:
 
 def run(experiment: Experiment, settings: Settings) -> dict[str, Any]:
     """All figures of an experiment, ready for JSON."""
-    task = read_task(experiment.task, lambda: data_folder(settings.data)).first(
+    task = read_task(experiment.task, lambda: data_folder(settings.data)).some(
         settings.limit or experiment.limit
     )
     for name in experiment.metrics:
