@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 import beamsplit
 from beamsplit.evaluation.experiment import Method
 from beamsplit.hypotheses import Hypotheses
 from beamsplit.model import StepModel
+from beamsplit.models import storage
 from beamsplit.models.inputs import decode_in_batches
 from beamsplit.training.progress import Progress
 
@@ -97,14 +97,10 @@ class _File:
 
 
 def fingerprint(model: object) -> str:
-    """What tells a model from others: all its weights."""
-    digest = hashlib.sha256(type(model).__name__.encode())
+    """What tells a model from others: its kind and all its weights."""
     module = model if isinstance(model, nn.Module) else getattr(model, "module", None)
-    if isinstance(module, nn.Module):
-        for name, tensor in sorted(module.state_dict().items()):
-            digest.update(f"{name} {list(tensor.shape)} {tensor.dtype}".encode())
-            digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
+    weights = module.state_dict().values() if isinstance(module, nn.Module) else ()
+    return f"{type(model).__name__} {storage.fingerprint(weights)}"
 
 
 def _digest(value: Any) -> str:

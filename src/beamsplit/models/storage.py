@@ -6,9 +6,10 @@ vocabulary. Nothing in it can run code.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -20,7 +21,18 @@ from torch import Tensor, nn
 
 from beamsplit.errors import ArgumentError
 
-__all__ = ["WEIGHTS", "check_kind", "filled", "fitting", "kind", "read", "rounded", "write", "write_bytes"]
+__all__ = [
+    "WEIGHTS",
+    "check_kind",
+    "filled",
+    "fingerprint",
+    "fitting",
+    "kind",
+    "read",
+    "rounded",
+    "write",
+    "write_bytes",
+]
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -84,6 +96,15 @@ def check_kind(path: Path, description: Mapping[str, Any], kind: str) -> None:
         raise ArgumentError(
             f"{path} holds {f'a {found}' if found else 'no model of beamsplit'}, not a {kind}"
         )
+
+
+def fingerprint(tensors: Iterable[Tensor]) -> str:
+    """What tells these numbers from others."""
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        digest.update(f"{list(tensor.shape)} {tensor.dtype}".encode())
+        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()[:16]
 
 
 def rounded(tensor: Tensor, bits: Literal[6, 8] = 8) -> Tensor:

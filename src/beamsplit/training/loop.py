@@ -6,7 +6,6 @@ then, so a run that was killed goes on as if nothing had happened.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -104,7 +103,7 @@ def fit(
         "seed": seed,
         "steps": examples.steps * recipe.epochs,
         "data": _fingerprint_of_data(examples),
-        "beginning": _fingerprint(model.state_dict().values()),
+        "beginning": storage.fingerprint(model.state_dict().values()),
     }
     model.to(device).train()
     run = _Run(model, recipe, settings, device)
@@ -246,17 +245,8 @@ class _Run:
 def _fingerprint_of_data(examples: Examples) -> str:
     """Of all that is to be said in an epoch and in validation, and of what the first batch is told."""
     first, *rest = examples.epoch(0)
-    return _fingerprint(
-        [*first.told, *(batch.target for batch in (first, *rest, *examples.valid()))],
-    )
-
-
-def _fingerprint(tensors: Iterable[Tensor]) -> str:
-    digest = hashlib.sha256()
-    for tensor in tensors:
-        digest.update(f"{list(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()[:16]
+    said = (batch.target for batch in (first, *rest, *examples.valid()))
+    return storage.fingerprint([*first.told, *said])
 
 
 def _said(model: Any, batch: Batch) -> tuple[Tensor, Tensor]:
