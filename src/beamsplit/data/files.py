@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import importlib
 import json
 import os
 import zlib
@@ -12,6 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from beamsplit import extras
 from beamsplit.checks import shown
 from beamsplit.errors import ArgumentError
 
@@ -50,11 +50,7 @@ def data_folder(given: AnyPath | None = None) -> Path:
 
 def need(module: str) -> Any:
     """A module that not everyone has installed."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        package = module.partition(".")[0]
-        raise ImportError(f"beamsplit.data needs {package}: pip install 'beamsplit[train]'") from error
+    return extras.need(module, "beamsplit.data")
 
 
 def extension(path: AnyPath, known: Iterable[str], hint: str = "") -> str:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from beamsplit import checks
+from beamsplit import checks, extras
 from beamsplit.errors import BeamsplitError
 
 __all__ = ["Unavailable", "check_java", "meteor", "meteor_scores", "need", "tokens", "version"]
@@ -99,8 +99,4 @@ def version() -> str:
 
 def need(module: str, user: str = "beamsplit.metrics") -> Any:
     """A module of a package that not every installation has."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        package = (error.name or module).partition(".")[0]
-        raise ImportError(f"{user} needs {package}: pip install 'beamsplit[train]'") from error
+    return extras.need(module, user)

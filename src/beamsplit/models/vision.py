@@ -9,7 +9,6 @@ features(["dog.jpg", Image.open("cat.png"), array])     [3 1280]
 
 from __future__ import annotations
 
-import importlib
 import os
 import stat
 import threading
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 from torch import Tensor
 
-from beamsplit import checks
+from beamsplit import checks, extras
 from beamsplit.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -69,12 +68,7 @@ def features(
 
 def _import_extra() -> None:
     for package in _EXTRA:
-        try:
-            importlib.import_module(package)
-        except ImportError as error:
-            raise ImportError(
-                f"beamsplit.models.vision needs {package}: pip install 'beamsplit[vision]'"
-            ) from error
+        extras.need(package, "beamsplit.models.vision", "vision")
 
 
 def _several(pictures: Any) -> Iterable[Any]:

@@ -15,7 +15,6 @@ The logarithm or the rank of the difficulty in its place, and sums of machines, 
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
@@ -25,6 +24,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from beamsplit import extras
 from beamsplit.data import Projection, read_described, read_features, read_projection
 from beamsplit.errors import ArgumentError
 from beamsplit.models import storage
@@ -190,9 +190,4 @@ def _check(features: Tensor, difficulty: Tensor) -> None:
 
 
 def _need(module: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            "beamsplit.training.complexity needs scikit-learn: pip install 'beamsplit[train]'"
-        ) from error
+    return extras.need(module, "beamsplit.training.complexity")
