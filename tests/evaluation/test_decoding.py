@@ -86,8 +86,11 @@ def test_other_models_and_settings_have_files_of_their_own(tmp_path: Path) -> No
     lists(captioner(), tmp_path, Method(name="BS", kind="beam", settings={"beams": 3}, mmi={"strength": 0.1}))
     lists(captioner(), tmp_path, seed=1)
     assert len(list(tmp_path.iterdir())) == 5
+    decoded(captioner(), PICTURES, BEAM, max_length=3, cache=Cache(tmp_path / "short"))
+    decoded(captioner(), PICTURES, BEAM, max_length=4, cache=Cache(tmp_path / "short"))
+    assert len(list((tmp_path / "short").iterdir())) == 2
     lists(captioner(), tmp_path, Method(name="another name", kind="beam", settings={"beams": 3}))
-    assert len(list(tmp_path.iterdir())) == 5
+    assert len(list(tmp_path.glob("*.jsonl"))) == 5
 
 
 def test_a_fingerprint_is_of_the_weights() -> None:

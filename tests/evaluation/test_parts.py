@@ -1,0 +1,80 @@
+"""Figures by image complexity, metrics that are not to be had, and the tables of both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from beamsplit import metrics
+from beamsplit.evaluation import TASKS, Cache, Settings, Task, decoded, experiment_of, markdown, run
+from beamsplit.evaluation.run import TEXT_METRICS
+from beamsplit.models import load
+
+TASK = Task(
+    name="pictures",
+    ids=tuple(map(str, range(6))),
+    inputs=torch.rand(6, 1280, generator=torch.Generator().manual_seed(0)),
+    references=(("a cat",),) * 6,
+    difficulty=(1.0, 3.0, 3.0, 3.0, 3.0, 9.0),
+)
+EXPERIMENT = {
+    "task": "pascal50s",
+    "model": "captioner",
+    "split": True,
+    "distinct": [1],
+    "max_length": 6,
+    "methods": {"BS": {"kind": "beam", "beams": 3}, "one": {"kind": "beam", "beams": 1}},
+}
+
+
+class NotToBeHad:
+    name = signature = "none"
+
+    def scores(self, examples: Any) -> Any:
+        raise metrics.Unavailable("it is gone")
+
+
+@pytest.fixture
+def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setitem(TASKS, "pascal50s", lambda _: TASK)
+    monkeypatch.setitem(TEXT_METRICS, "spice", NotToBeHad)
+    experiment = experiment_of({**EXPERIMENT, "metrics": ["spice"]})
+    return run(experiment, Settings(data=str(tmp_path), cache=tmp_path, draws=20))
+
+
+def test_parts_are_of_their_pictures_alone(found: Any) -> None:
+    people = found["parts"]["people"]
+    # The mean is 3.67, the deviation 2.5: from 6.1 on complex, up to 1.2 simple.
+    assert {part: each["items"] for part, each in people.items()} == {"simple": 1, "average": 4, "complex": 1}
+    whole = found["figures"]["top_log_prob"]["BS"]["value"]
+    parts = [(each["items"], each["figures"]["top_log_prob"]["BS"]["value"]) for each in people.values()]
+    assert sum(count * value for count, value in parts) / 6 == pytest.approx(whole)
+    assert len({value for _, value in parts}) == 3
+    assert sum(each["items"] for each in found["parts"]["predicted"].values()) == 6
+
+
+def test_the_hardest_picture_is_the_complex_one(found: Any, tmp_path: Path) -> None:
+    (complex_part,) = [each for part, each in found["parts"]["people"].items() if part == "complex"]
+    (simple_part,) = [each for part, each in found["parts"]["people"].items() if part == "simple"]
+    rows = [each["figures"]["top_log_prob"]["BS"]["value"] for each in (complex_part, simple_part)]
+
+    method = experiment_of(EXPERIMENT).methods[0]
+    lists = decoded(load("captioner"), TASK.inputs, method, max_length=6, cache=Cache(tmp_path))
+    assert rows == pytest.approx([lists[5].best.log_prob, lists[0].best.log_prob])
+
+
+def test_what_is_not_to_be_had_is_said_and_the_rest_measured(found: Any) -> None:
+    assert found["unavailable"] == {"spice": "it is gone"}
+    assert "list_distinct_1" in found["figures"]
+    assert markdown(found).endswith("Without spice: it is gone\n")
+
+
+@pytest.mark.parametrize(("low", "high", "star"), [(-1.0, 1.0, ""), (0.1, 1.0, "*"), (-1.0, -0.1, "*")])
+def test_a_star_where_the_interval_leaves_out_nothing(low: float, high: float, star: str) -> None:
+    against = {"difference": 0.5, "low": low, "high": high, "p": 0.5}
+    figures = {"length": {"BS": {"value": 4.0}, "DBS": {"value": 4.5, "against_first": against}}}
+    results = {"title": "t", "items": 1, "task": "x", "model": "m", "refused": 0, "unavailable": {}}
+    assert f"| DBS | 4.50{star} |" in markdown({**results, "figures": figures})
