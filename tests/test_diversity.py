@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from beamsplit import Cumulative, Diversity, Earlier, Embedding, Hamming, NGram
+from beamsplit import Cumulative, Diversity, Earlier, Embedding, Hamming, NGram, diversity
 
 HALVING = 1 / math.log(2)  # a temperature at which exp(-d / temperature) is 2 ** -d
 CLOSE = 1e-5  # fractions lie on a grid of 2 ** -24, word vectors on one of 2 ** -20
@@ -402,6 +402,28 @@ def test_a_candidate_alone_costs_the_same_bits(term: Diversity, situation: Situa
     for token in range(VOCABULARY):
         alone = situation.price(term, tokens=slice(token, token + 1))
         assert torch.equal(alone, together[..., token : token + 1])
+
+
+@pytest.mark.parametrize("term", SOFT_TERMS, ids=lambda term: str(term.of))
+@pytest.mark.parametrize(
+    "some", [1, 12 * 16 * 5, 12 * 16 * 11]
+)  # one token, five, all but one; of n-grams fewer
+def test_some_tokens_at_a_time_cost_the_same_bits(
+    term: Embedding, some: int, situation: Situation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = situation.price(term)
+    asked: list[int] = []
+    price = Embedding._penalty
+
+    def counted(self: Embedding, tokens: Tensor, prefix: Tensor, earlier: Earlier) -> Tensor:
+        asked.append(tokens.shape[2])
+        return price(self, tokens, prefix, earlier)
+
+    monkeypatch.setattr(diversity, "_AT_ONCE", some)
+    monkeypatch.setattr(Embedding, "_penalty", counted)
+    assert torch.equal(situation.price(term), whole)
+    assert sum(asked) == VOCABULARY
+    assert len(asked) > 1
 
 
 @pytest.mark.parametrize("term", TERMS)

@@ -31,6 +31,7 @@ __all__ = ["Cumulative", "Diversity", "Earlier", "Embedding", "Hamming", "NGram"
 
 _GRID = 2.0**24  # fractions are multiples of 1 / _GRID: float64 adds up 2**29 of them without rounding
 _VECTOR_GRID = 2.0**20  # components of word vectors: float64 adds up their products without rounding
+_AT_ONCE = 2**25  # numbers that a term holds at once: a quarter of a gigabyte
 
 
 @dataclass(frozen=True)
@@ -168,6 +169,14 @@ class Embedding:
         return self.vectors.shape[0]
 
     def penalty(self, tokens: Tensor, prefix: Tensor, earlier: Earlier) -> Tensor:
+        # Each token is compared with all that was said: with a whole vocabulary of them, some at a time.
+        said = earlier.sequences if isinstance(self.of, NGram) else earlier.tokens
+        others = max(math.prod(said.shape[1:]), self.vectors.shape[1])
+        some = max(1, _AT_ONCE // max(1, math.prod(tokens.shape[:2]) * others))
+        parts = [self._penalty(part, prefix, earlier) for part in torch.split(tokens, some, 2)]
+        return torch.cat(parts, 2)
+
+    def _penalty(self, tokens: Tensor, prefix: Tensor, earlier: Earlier) -> Tensor:
         match self.of:
             case Hamming():
                 return self._alike(tokens, earlier.tokens).sum(-1)

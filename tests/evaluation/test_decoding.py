@@ -13,6 +13,7 @@ from beamsplit.evaluation import Cache, Method, decoded
 from beamsplit.evaluation.decoding import fingerprint
 from beamsplit.models import Captioner, PictureSizes
 from beamsplit.models.text import Words
+from beamsplit.testing import MarkovModel
 
 BEAM = Method(name="BS", kind="beam", settings={"beams": 3})
 DRAWN = Method(name="S", kind="sampling", settings={"samples": 4})
@@ -84,13 +85,14 @@ def test_other_models_and_settings_have_files_of_their_own(tmp_path: Path) -> No
     lists(captioner(1), tmp_path)
     lists(captioner(), tmp_path, Method(name="BS", kind="beam", settings={"beams": 2}))
     lists(captioner(), tmp_path, Method(name="BS", kind="beam", settings={"beams": 3}, mmi={"strength": 0.1}))
+    lists(captioner(), tmp_path, Method(name="BS", kind="beam", settings={"beams": 3}, unique=True))
     lists(captioner(), tmp_path, seed=1)
-    assert len(list(tmp_path.iterdir())) == 5
+    assert len(list(tmp_path.iterdir())) == 6
     decoded(captioner(), PICTURES, BEAM, max_length=3, cache=Cache(tmp_path / "short"))
     decoded(captioner(), PICTURES, BEAM, max_length=4, cache=Cache(tmp_path / "short"))
     assert len(list((tmp_path / "short").iterdir())) == 2
     lists(captioner(), tmp_path, Method(name="another name", kind="beam", settings={"beams": 3}))
-    assert len(list(tmp_path.glob("*.jsonl"))) == 5
+    assert len(list(tmp_path.glob("*.jsonl"))) == 6
 
 
 def test_a_fingerprint_is_of_the_weights() -> None:
@@ -99,3 +101,22 @@ def test_a_fingerprint_is_of_the_weights() -> None:
     assert before == fingerprint(captioner())
     model.bias[5] += 1
     assert fingerprint(model) != before
+
+
+def test_a_model_may_say_itself_which_it_is() -> None:
+    model: Any = captioner()
+    model.fingerprint = "the first"
+    assert fingerprint(model) == "Captioner the first"
+
+
+def test_a_model_that_nothing_tells_from_others_has_no_fingerprint() -> None:
+    assert fingerprint(MarkovModel(torch.zeros(2, 2))) is None
+
+
+def test_a_wrapped_module_is_known_by_its_weights() -> None:
+    wrapped: Any = MarkovModel(torch.zeros(2, 2))
+    wrapped.module = captioner()
+    before = fingerprint(wrapped)
+    assert before is not None
+    wrapped.module = captioner(1)
+    assert fingerprint(wrapped) != before

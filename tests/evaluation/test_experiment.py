@@ -18,8 +18,8 @@ from beamsplit import (
     FunctionModel,
     Hamming,
 )
-from beamsplit.evaluation import TASKS, experiment_of, read_experiment
-from beamsplit.evaluation.run import TEXT_METRICS
+from beamsplit.evaluation import TASKS, Method, experiment_of, read_experiment
+from beamsplit.evaluation.scoring import LIST_METRICS, TEXT_METRICS
 from beamsplit.models import Captioner, PictureSizes
 from beamsplit.models.text import Words
 
@@ -42,6 +42,12 @@ def method(**table: Any) -> dict[str, Any]:
     return changed(methods={"M": table})
 
 
+def methods(tables: dict[str, Any]) -> list[Method]:
+    """Those that decode."""
+    made = experiment_of(changed(methods=tables)).methods
+    return [each for each in made if isinstance(each, Method)]
+
+
 def captioner() -> Captioner:
     return Captioner(Words(["a", "cat", "dog"]), PictureSizes(features=2, embedding=4, hidden=4))
 
@@ -56,7 +62,7 @@ def test_what_is_said_is_read() -> None:
         7,
     )
     model = captioner()
-    beam, diverse = (each.strategy(model) for each in made.methods)
+    beam, diverse = (each.strategy(model) for each in methods(CONTENT["methods"]))
     assert beam == BeamSearch(beams=4)
     assert diverse == DiverseBeamSearch(groups=4, strength=0.3, diversity=Hamming())
 
@@ -71,7 +77,7 @@ def test_terms_and_guidance() -> None:
         "fading": {"kind": "diverse", "groups": 2, "diversity": {"term": "cumulative", "temperature": 3.0}},
         "mmi": {"kind": "beam", "beams": 2, "mmi": {"strength": 0.2, "first": 3}},
     }
-    soft, fading, mutual = experiment_of(changed(methods=tables)).methods
+    soft, fading, mutual = methods(tables)
     model = captioner()
     term = soft.strategy(model).diversity  # type: ignore[attr-defined]
     assert isinstance(term, Embedding)
@@ -82,11 +88,12 @@ def test_terms_and_guidance() -> None:
     assert soft.guided(model) is model
 
 
-@pytest.mark.parametrize("file", sorted((ROOT / "experiments").glob("*.toml")), ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", sorted((ROOT / "experiments").rglob("*.toml")), ids=lambda file: file.stem)
 def test_those_that_ship_are_whole(file: Path) -> None:
     made = read_experiment(file)
     assert made.task in TASKS
-    assert set(made.metrics) <= set(TEXT_METRICS)
+    assert {*made.metrics, *([made.mbr] if made.mbr else [])} <= set(TEXT_METRICS)
+    assert set(made.lists) <= set(LIST_METRICS)
     assert made.title
 
 
@@ -94,15 +101,15 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (changed(metric=["cider"]), "it has a key 'metric': did you mean 'metrics'?"),
     (
         changed(zzz=1),
-        "it has a key 'zzz': known are distinct, limit, max_length, methods, metrics, model, oracle, seed, "
-        "split, task, title",
+        "it has a key 'zzz': known are cost, distinct, limit, lists, max_length, mbr, methods, metrics, "
+        "model, oracle, seeds, show, split, task, title",
     ),
     ({"task": "coco.test", "model": "m"}, "it has no 'methods': every experiment needs one"),
     (changed(methods={}), "methods in it must be tables such as [methods.BS], one at least"),
     (
         method(beams=4),
         "methods.M in it has no 'kind': give one of beam, diverse, siblings, divmbest, sampling, "
-        "diverse-sampling, stochastic",
+        "diverse-sampling, stochastic, lists",
     ),
     (method(kind="diverce"), "methods.M in it has kind 'diverce': did you mean 'diverse'?"),
     (method(kind="beam", beam=4), "methods.M in it has a key 'beam': did you mean 'beams'?"),
@@ -117,6 +124,18 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (changed(oracle=[0]), "oracle in it must be a whole number of at least 1, not 0"),
     (changed(limit=0), "limit in it must be a whole number of at least 1, not 0"),
     (changed(task=3), "task in it must be text, not 3"),
+    ({**CONTENT, "model": ""}, "it has no 'model': every experiment that decodes needs one"),
+    (changed(seed=1), "it has a key 'seed': did you mean 'seeds'?"),
+    (changed(seeds=[]), "seeds in it is empty: give one at least"),
+    (changed(seeds=3), "seeds in it must be a list, not 3"),
+    (changed(seeds=[-1]), "seeds in it must be a whole number of at least 0, not -1"),
+    (changed(metrics="bleu"), "metrics in it must be a list, not 'bleu'"),
+    (changed(mbr=["bleu"]), "mbr in it must be text, not ('bleu',)"),
+    (changed(show=-1), "show in it must be a whole number of at least 0, not -1"),
+    (changed(show="4"), "show in it must be a whole number of at least 0, not '4'"),
+    (changed(cost=True), "cost in it must be a table such as { inputs = 32, turns = 7 }"),
+    (changed(cost={"turn": 2}), "cost in it has a key 'turn': did you mean 'turns'?"),
+    (changed(cost={"turns": 0}), "cost.turns in it must be a whole number of at least 1, not 0"),
 ]
 
 
@@ -133,7 +152,7 @@ def test_a_model_that_lacks_what_a_method_needs() -> None:
         "mmi": {"kind": "beam", "beams": 2, "mmi": {"strength": 0.2}},
         "soft": {"kind": "diverse", "groups": 2, "diversity": "embedding"},
     }
-    mutual, soft = experiment_of(changed(methods=tables)).methods
+    mutual, soft = methods(tables)
     with pytest.raises(ArgumentError, match=r"^methods.mmi.mmi needs .* FunctionModel has no language_model"):
         mutual.guided(plain)
     with pytest.raises(ArgumentError, match=r"^methods.soft.diversity needs word vectors, and FunctionModel"):

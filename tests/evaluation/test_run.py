@@ -64,7 +64,8 @@ def test_figures(experiment: Path, capsys: pytest.CaptureFixture[str]) -> None:
     against = figures["list_distinct_2"]["DBS"]["against_first"]
     difference = figures["list_distinct_2"]["DBS"]["value"] - figures["list_distinct_2"]["BS"]["value"]
     assert against["difference"] == pytest.approx(difference)
-    assert all(figure["signature"] for by_method in figures.values() for figure in by_method.values())
+    assert list(found["signatures"]) == list(figures)
+    assert found["signatures"]["oracle_sentence_bleu@2"].startswith("oracle|k:2|sentence_bleu|")
 
 
 def test_what_the_model_does_not_take_is_left_out_and_counted(
@@ -75,9 +76,10 @@ def test_what_the_model_does_not_take_is_left_out_and_counted(
     found = results(experiment, capsys)
     assert (found["items"], found["refused"]) == (3, 1)
     assert cli.main(["evaluate", str(experiment), "--draws", "10"]) == 0
-    assert "3 inputs of mine.jsonl, model en-fr; 1 that it does not take are left out." in (
-        capsys.readouterr().out
-    )
+    assert (
+        "3 inputs of mine.jsonl, 1 to 2 references each, model en-fr. "
+        "1 that the model does not take are left out."
+    ) in capsys.readouterr().out
 
 
 def test_a_second_run_decodes_nothing(
@@ -88,7 +90,7 @@ def test_a_second_run_decodes_nothing(
     def never(*_: Any, **__: Any) -> None:
         raise AssertionError("decoded again")
 
-    monkeypatch.setattr("beamsplit.evaluation.decoding.decode_in_batches", never)
+    monkeypatch.setattr("beamsplit.evaluation.decoding.decode", never)
     assert results(experiment, capsys) == first
 
 
@@ -99,9 +101,12 @@ def test_files_and_tables(experiment: Path, capsys: pytest.CaptureFixture[str], 
     assert json.loads((tmp_path / "out" / "mine.json").read_text(encoding="utf-8"))["items"] == 2
     lines = shown.splitlines()
     assert lines[0] == "## Two ways to translate"
-    head = next(line for line in lines if line.startswith("|"))
-    assert head.startswith("|  | BLEU top-1 | BLEU @2 | BLEU @4 | chrF top-1 |")
-    assert [line.split("|")[1].strip() for line in lines if line.startswith("| ")] == ["", "BS", "DBS"]
+    tables = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| ")]
+    assert [row[0] for row in tables] == ["", "BS", "DBS"] * 3  # a table for each metric, and one for lists
+    assert [row[1:] for row in tables[:6:3]] == [
+        [f"{metric} {of}" for of in ("top-1", "@2", "@4")] for metric in ("BLEU", "chrF")
+    ]
+    assert tables[6][1:3] == ["distinct-1", "distinct-2"]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +116,15 @@ def test_files_and_tables(experiment: Path, capsys: pytest.CaptureFixture[str], 
         (('"chrf"', '"chrff"'), "there is no metric 'chrff': there are bleu, chrf, "),
         (("en-fr", "en-de"), "there is no model 'en-de': did you mean 'en-fr'?"),
         (("strength", "strenght"), "has a key 'strenght': did you mean 'strength'?"),
-        (('title = "', 'split = true\ntitle = "'), "split is for pictures, and mine has none: leave it out"),
+        (
+            ('title = "', 'split = true\ntitle = "'),
+            "split is for pictures or inputs with a difficulty, and mine has neither: leave it out",
+        ),
+        (('title = "', 'mbr = "bleurt"\ntitle = "'), "there is no metric 'bleurt': there are bleu, chrf, "),
+        (
+            ('title = "', 'lists = ["spred"]\ntitle = "'),
+            "there is no metric 'spred': there are distinct, unique, self-bleu, vendi, spread, ",
+        ),
     ],
 )
 def test_refused(

@@ -1,13 +1,18 @@
-"""Tasks of one's own, from lines of JSON."""
+"""Tasks of one's own, from lines of JSON, and parts of those that come with data."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
+from beamsplit.data import Described, Features, data_folder
 from beamsplit.errors import ArgumentError
-from beamsplit.evaluation import Task, read_task
+from beamsplit.evaluation import TASKS, Task, read_task
+from evaluation.small import write_lines
 
 
 def nowhere() -> Path:
@@ -30,6 +35,33 @@ def test_a_task_of_ones_own(tmp_path: Path) -> None:
     assert task.some(None).ids == task.some(9).ids == task.ids
 
 
+def test_pictures_and_how_hard_they_are(tmp_path: Path) -> None:
+    entries: list[dict[str, Any]] = [
+        {"image": "dog.png", "references": ["a dog"], "difficulty": 3},
+        {"image": "cats/one.png", "references": ["a cat"], "difficulty": 1.5},
+    ]
+    task = read_task(str(write_lines(tmp_path / "mine.jsonl", *entries)), nowhere)
+    assert task.pictures
+    assert task.inputs == [tmp_path / "dog.png", tmp_path / "cats" / "one.png"]
+    assert task.difficulty == (3.0, 1.5)
+    assert task.only([1]).pictures
+
+
+def test_inputs_may_be_anything_that_a_model_takes(tmp_path: Path) -> None:
+    file = write_lines(
+        tmp_path / "mine.jsonl", {"input": [1, 2], "references": ["x"]}, {"input": 0, "references": ["y"]}
+    )
+    task = read_task(str(file), nowhere)
+    assert task.inputs == [[1, 2], 0]
+    assert (task.difficulty, task.pictures) == (None, False)
+
+
+def test_a_text_may_have_separators_of_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "mine.jsonl"
+    file.write_bytes('{"input": "a\u2028b\x85c", "references": ["d"]}\r\n'.encode())
+    assert read_task(str(file), nowhere).inputs == ["a\u2028b\x85c"]
+
+
 def test_some_inputs_are_spread_over_all() -> None:
     ids = tuple(str(n) for n in range(10))
     task = Task(name="t", ids=ids, inputs=list(ids), references=((),) * 10, difficulty=tuple(range(10)))
@@ -44,14 +76,30 @@ def test_some_inputs_are_spread_over_all() -> None:
     [
         ("", ' is empty: give lines of {"input": ..., "references": [...]}'),
         ("{", ", line 1 is no JSON: Expecting property name enclosed in double quotes"),
-        ("\n[]", ', line 2 has no text under "input"'),
-        ('{"input": " ", "references": ["x"]}', ', line 1 has no text under "input"'),
+        ("\n[]", ', line 2 is no JSON object: give {"input": ..., "references": [...]}'),
+        ('{"input": " ", "references": ["x"]}', ', line 1 has nothing under "input"'),
+        ('{"references": ["x"]}', ', line 1 has nothing under "input"'),
+        ('{"image": "", "references": ["x"]}', ', line 1 has nothing under "image"'),
+        ('{"image": 3, "references": ["x"]}', ', line 1 has no path under "image"'),
+        (
+            '{"input": "x", "references": ["y"]}\n{"image": "x", "references": ["y"]}',
+            ', line 2 is not as the first: give all an "image", or all an "input"',
+        ),
+        ('{"input": "x"}', ', line 1 has no list of texts under "references"'),
         ('{"input": "x", "references": "x"}', ', line 1 has no list of texts under "references"'),
-        ('{"input": "x", "references": [""]}', ', line 1 has no list of texts under "references"'),
+        ('{"input": "x", "references": ["y", ""]}', ", line 1 has an empty reference: leave it out"),
         ('{"input": "x", "references": []}', ", line 1 has no references: give one at least"),
         (
             '{"input": "x", "references": ["y"], "id": 1}\n' * 2,
             " has the id '1' twice: give each input its own",
+        ),
+        (
+            '{"input": "x", "references": ["y"], "difficulty": 1}\n{"input": "x", "references": ["y"]}',
+            ', line 2 has no number under "difficulty": give all of them, or none',
+        ),
+        (
+            '{"input": "x", "references": ["y"], "difficulty": true}',
+            ', line 1 has no number under "difficulty": give all of them, or none',
         ),
     ],
 )
@@ -71,3 +119,37 @@ def test_a_task_that_is_none(tmp_path: Path) -> None:
         read_task("coco", nowhere)
     with pytest.raises(ArgumentError, match=r"none.jsonl cannot be read: "):
         read_task(str(tmp_path / "none.jsonl"), nowhere)
+
+
+# Parts of PASCAL-50S
+
+
+@pytest.fixture
+def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten pictures."""
+    ids = tuple(map(str, range(10)))
+    described = [Described(image=each, texts=(f"picture {each}",), difficulty=float(each)) for each in ids]
+    monkeypatch.setattr("beamsplit.evaluation.tasks.read_described", lambda _: described)
+    monkeypatch.setattr("beamsplit.evaluation.tasks.read_projection", lambda _: None)
+    rows = torch.arange(10.0).unsqueeze(1)
+    monkeypatch.setattr("beamsplit.evaluation.tasks.read_features", lambda *_: Features(ids, rows))
+
+
+@pytest.mark.usefixtures("made_up")
+def test_every_fifth_picture_is_for_choosing(tmp_path: Path) -> None:
+    valid, test = (read_task(f"pascal50s.{part}", lambda: tmp_path) for part in ("valid", "test"))
+    assert (valid.name, test.name) == ("pascal50s.valid", "pascal50s.test")
+    assert valid.ids == ("0", "5")
+    assert test.ids == ("1", "2", "3", "4", "6", "7", "8", "9")
+    assert torch.as_tensor(valid.inputs).tolist() == [[0.0], [5.0]]
+    assert valid.references == (("picture 0",), ("picture 5",))
+    assert valid.difficulty == (0.0, 5.0)
+
+
+def test_real_parts_are_disjoint_and_together_the_whole() -> None:
+    if not os.environ.get("BEAMSPLIT_DATA"):
+        pytest.skip("BEAMSPLIT_DATA is not set to a folder of real data")
+    whole, valid, test = (TASKS[f"pascal50s{part}"](data_folder()) for part in ("", ".valid", ".test"))
+    assert (len(valid.ids), len(test.ids)) == (200, 800)
+    assert sorted(valid.ids + test.ids) == sorted(whole.ids)
+    assert len({*valid.ids, *test.ids}) == 1000

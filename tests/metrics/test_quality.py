@@ -315,7 +315,7 @@ def test_missing_packages(
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError) as caught:
         metric.scores(LISTS)
-    assert str(caught.value) == f"beamsplit.metrics needs {package}: pip install 'beamsplit[train]'"
+    assert str(caught.value) == f"beamsplit.metrics needs {package}: pip install 'beamsplit[evaluate]'"
 
 
 @pytest.mark.parametrize("metric", [*OF_SACREBLEU, *OF_COCO], ids=repr)

@@ -9,6 +9,7 @@ import click
 
 from beamsplit import __version__
 from beamsplit.cli.evaluate import evaluate
+from beamsplit.cli.tune import tune
 from beamsplit.errors import BeamsplitError
 
 __all__ = ["main"]
@@ -21,6 +22,7 @@ def program() -> None:
 
 
 program.add_command(evaluate)
+program.add_command(tune)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -4,18 +4,46 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from beamsplit.errors import ArgumentError
 from beamsplit.models.storage import write_bytes
+
+if TYPE_CHECKING:
+    from beamsplit.evaluation import Experiment
 
 __all__ = ["evaluate"]
 
 
 @click.command()
-@click.argument("experiment", type=click.Path(path_type=Path))
+@click.argument("experiment", type=click.Path(path_type=Path), required=False)
+@click.option("--task", metavar="TASK", help="A .jsonl of inputs and references, or a task by name.")
+@click.option(
+    "--model",
+    metavar="MODEL",
+    help="A model of ours (en-fr, captioner, questioner), a file of one; a Hugging Face model by its name or "
+    "folder; FILE.py:NAME or MODULE:NAME for a StepModel of your own.",
+)
+@click.option(
+    "--strategies",
+    metavar="LIST",
+    help="Of bs, dbs, siblings, mmi, divmbest, sampling, nucleus, diverse-sampling, stochastic.",
+)
+@click.option(
+    "--lists", "saved", metavar="NAME=FILE", multiple=True, help="Lists that were made elsewhere; repeatable."
+)
+@click.option("--metrics", metavar="LIST", help="Of bleu, chrf, bleu4, rouge, cider, meteor, spice.")
+@click.option("--beams", type=int, metavar="N", help="Outputs of each strategy (default: 20).")
+@click.option("--groups", type=int, metavar="N", help="Of the diverse strategies (default: one a beam).")
+@click.option("--strength", type=float, metavar="X", help="Of the diverse strategies (default: 0.5).")
+@click.option("--diversity", metavar="TERM", help="hamming (default), cumulative, ngram or embedding.")
+@click.option("--max-length", type=click.IntRange(min=1), metavar="N", help="Most tokens of an output.")
 @click.option("--data", metavar="DIR", help="The data folder (default: $BEAMSPLIT_DATA).")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only so many inputs, evenly spread.")
+@click.option("--device", metavar="DEVICE", help="Where to decode, such as cuda.")
+@click.option("--batch-size", type=click.IntRange(min=1), default=32, show_default=True)
 @click.option(
     "--cache",
     type=click.Path(path_type=Path),
@@ -27,33 +55,97 @@ __all__ = ["evaluate"]
     "--draws", type=click.IntRange(min=1), default=1000, show_default=True, help="Of the bootstrap."
 )
 @click.option(
-    "--out", type=click.Path(path_type=Path), metavar="DIR", help="Write NAME.json and NAME.md there."
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write NAME.json, NAME.md and plots (SVG and PNG) there.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 def evaluate(
-    experiment: Path,
+    experiment: Path | None,
     data: str | None,
     limit: int | None,
+    device: str | None,
+    batch_size: int,
     cache: Path,
     draws: int,
     out: Path | None,
     as_json: bool,
+    **asked: Any,
 ) -> None:
-    r"""Decode, measure and compare as the file EXPERIMENT says, and print tables.
+    r"""Decode, measure and compare as the file EXPERIMENT says, or as the options do, and print tables.
 
-    The first method of the file is what the others are compared with; a star marks a difference whose 95%
-    interval (paired bootstrap) leaves out 0. A run that is stopped goes on when it is started again.
+    The first method is what the others are compared with; a star marks a difference whose 95% interval
+    (paired bootstrap) leaves out 0. A run that is stopped goes on when it is started again.
 
     \b
     beamsplit evaluate experiments/coco.toml --limit 200
     beamsplit evaluate experiments/coco.toml --out results/
-    """
-    from beamsplit.evaluation import Settings, markdown, read_experiment, run
+    beamsplit evaluate --task my.jsonl --model en-fr --strategies bs,dbs,nucleus
+    beamsplit evaluate --task my.jsonl --model path/to/a/transformers/model --strategies bs,dbs
+    beamsplit evaluate --task my.jsonl --lists mine=lists.jsonl --lists theirs=others.jsonl
 
-    settings = Settings(data=data, cache=cache, limit=limit, draws=draws)
-    found = run(read_experiment(experiment), settings)
-    tables, figures = markdown(found), json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+    \b
+    my.jsonl has lines of    {"input": "...", "references": ["...", ...]}    ("image": a path, for pictures)
+    lists.jsonl has lines of {"id": "...", "hypotheses": ["...", ...]}       (ids: the task's, or 0, 1, ...)
+    """
+    from beamsplit.evaluation import Settings, markdown, run
+
+    settings = Settings(
+        data=data, cache=cache, limit=limit, draws=draws, device=device, batch_size=batch_size
+    )
+    found = run(_experiment(experiment, asked), settings)
+    tables, figures = markdown(found), json.dumps(found, indent=1, ensure_ascii=False) + "\n"
     if out is not None:
-        write_bytes(out / f"{experiment.stem}.json", figures.encode())
-        write_bytes(out / f"{experiment.stem}.md", tables.encode())
+        from beamsplit.evaluation.plots import save
+
+        task = Path(asked["task"] or "").name.removesuffix(".jsonl")
+        stem = experiment.stem if experiment is not None else task
+        write_bytes(out / f"{stem}.json", figures.encode())
+        write_bytes(out / f"{stem}.md", tables.encode())
+        save(found, out, stem)
     click.echo(figures if as_json else tables, nl=False)
+
+
+def _experiment(path: Path | None, asked: dict[str, Any]) -> Experiment:
+    """What the file says, but for what was asked otherwise."""
+    from beamsplit.evaluation.experiment import experiment_of, read_toml
+
+    content: dict[str, Any] = read_toml(path) if path is not None else {"metrics": ["bleu", "chrf"]}
+    source = str(path) if path is not None else "the command"
+    for name in ("task", "model", "max_length"):
+        if asked[name] is not None:
+            content[name] = asked[name]
+    if asked["metrics"] is not None:
+        content["metrics"] = [name.strip() for name in asked["metrics"].split(",")]
+    methods = _methods(asked)
+    if methods:
+        content["methods"] = methods
+    if path is None:
+        for name in ("task", "methods"):
+            if name not in content:
+                raise ArgumentError(
+                    "give an EXPERIMENT file, or --task with --model and --strategies, or --task with --lists"
+                )
+    return experiment_of(content, source, path.parent if path is not None and not methods else Path())
+
+
+def _methods(asked: dict[str, Any]) -> dict[str, Any]:
+    from beamsplit.evaluation.presets import Widths, tables_of
+
+    given = {name: asked[name] for name in ("beams", "groups", "strength", "diversity")}
+    given = {name: value for name, value in given.items() if value is not None}
+    if asked["strategies"] is None and given:
+        raise ArgumentError(f"--{next(iter(given))} is for --strategies, which is not given")
+    methods: dict[str, Any] = {}
+    if asked["strategies"] is not None:
+        names = [name.strip() for name in asked["strategies"].split(",")]
+        methods |= tables_of(names, Widths(**given))
+    for each in asked["saved"]:
+        name, equals, file = each.partition("=")
+        if not (name and equals and file):
+            raise ArgumentError(f"--lists is {each!r}: give NAME=FILE, such as mine=lists.jsonl")
+        if name in methods:
+            raise ArgumentError(f"--lists is {each!r}, and there is another {name!r}: give it another name")
+        methods[name] = {"kind": "lists", "file": file}
+    return methods

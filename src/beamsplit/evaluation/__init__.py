@@ -5,8 +5,10 @@ markdown(...)                                                                   
 """
 
 from beamsplit.evaluation.decoding import Cache, decoded
-from beamsplit.evaluation.experiment import Experiment, Method, experiment_of, read_experiment
-from beamsplit.evaluation.run import Settings, run
+from beamsplit.evaluation.experiment import Experiment, experiment_of, read_experiment
+from beamsplit.evaluation.methods import Method, Saved
+from beamsplit.evaluation.models import load_model
+from beamsplit.evaluation.running import Settings, run
 from beamsplit.evaluation.tables import markdown
 from beamsplit.evaluation.tasks import TASKS, Task, read_task
 
@@ -15,10 +17,12 @@ __all__ = [
     "Cache",
     "Experiment",
     "Method",
+    "Saved",
     "Settings",
     "Task",
     "decoded",
     "experiment_of",
+    "load_model",
     "markdown",
     "read_experiment",
     "read_task",

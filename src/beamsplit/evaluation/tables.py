@@ -1,11 +1,29 @@
-"""Results as people read them: Markdown tables like the paper's."""
+"""Results as people read them: Markdown tables like the paper's, aligned for those who read them raw.
+
+A star marks a difference from the first method whose 95% interval leaves out 0; the best of a column is bold.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["markdown"]
+__all__ = [
+    "about",
+    "aligned",
+    "column_table",
+    "cost_table",
+    "examples",
+    "list_table",
+    "markdown",
+    "oracle_table",
+    "parts_table",
+    "text_metrics",
+    "title",
+]
+
+Results = Mapping[str, Any]
+Cell = tuple[float, str]  # a value to compare, and what is shown
 
 NAMES = {
     "cider_d": "CIDEr-D",
@@ -15,57 +33,180 @@ NAMES = {
     "chrf": "chrF",
     "rouge_l": "ROUGE-L",
     "spice": "SPICE",
+    "unique": "unique",
+    "self_bleu_4": "self-BLEU",
+    "vendi": "Vendi",
+    "embedding_spread": "spread",
+    "length": "words",
+    "top_log_prob": "top log-prob",
 }
+LOWER = ("self_bleu_4",)  # is better
+NEITHER = ("length",)
+BY = {"people": "as people found it", "predicted": "as predicted"}
+_SHOWN = 5  # of a list that is shown
 
 
-def markdown(results: dict[str, Any]) -> str:
-    """All tables of an experiment."""
-    lines = [f"## {results['title']}", ""]
-    refused = f"; {results['refused']} that it does not take are left out" if results["refused"] else ""
-    lines += [f"{results['items']} inputs of {results['task']}, model {results['model']}{refused}.", ""]
-    lines += _table(results["figures"])
-    for by, parts in results.get("parts", {}).items():
-        lines += ["", f"### By image complexity, {_by(by)}", ""]
-        for part, found in parts.items():
-            lines += [f"{part.capitalize()}, {found['items']} pictures (gain over the first in brackets)", ""]
-            lines += [*_table(found["figures"], gain=True), ""]
-    for name, reason in results["unavailable"].items():
-        lines += ["", f"Without {name}: {reason}"]
+def markdown(results: Results) -> str:
+    """All of an experiment."""
+    lines = [f"## {results['title']}", "", *about(results), ""]
+    for metric in text_metrics(results):
+        lines += [*oracle_table(results, metric), ""]
+    lines += [*list_table(results), ""]
+    for by in results["parts"]:
+        lines += [f"### By complexity, {BY[by]}", "", "In brackets, the gain over the first method.", ""]
+        for metric in text_metrics(results):
+            lines += [*parts_table(results, by, metric), ""]
+    if "cost" in results:
+        lines += ["### Cost", "", *cost_table(results), ""]
+    if results["examples"]:
+        lines += ["### Lists", "", *examples(results)]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _by(by: str) -> str:
-    return {"people": "as people found it", "predicted": "as predicted"}[by]
+def about(results: Results) -> list[str]:
+    """On what it was measured, and what to know."""
+    few, many = results["references"]["fewest"], results["references"]["most"]
+    references = (
+        f"{few} reference{'s' * (few > 1)} each" if few == many else f"{few} to {many} references each"
+    )
+    said = [f"{results['items']} inputs of {results['task']}, {references}, model {results['model']}."]
+    if results["refused"]:
+        said.append(f"{results['refused']} that the model does not take are left out.")
+    if few != many:
+        said.append("More references are easier to meet: compare methods, not inputs.")
+    for name, count in results["short"].items():
+        said.append(f"{count} lists of {name} are shorter than the largest k: the best of what there is.")
+    for name, reason in results["unavailable"].items():
+        said.append(f"Without {name}: {reason}.")
+    return [" ".join(said)]
 
 
-def _table(figures: dict[str, Any], gain: bool = False) -> list[str]:
-    columns = list(figures)
+def text_metrics(results: Results) -> list[str]:
+    """The metrics whose oracle figures there are, by the names that figures have."""
+    names = [name.removeprefix("oracle_").split("@")[0] for name in results["figures"] if "@" in name]
+    return list(dict.fromkeys(names))
+
+
+def oracle_table(results: Results, metric: str, distinct: bool = False) -> list[str]:
+    """The top-1 and the best of k; with distinct n-grams beside them, as in the paper."""
+    figures = results["figures"]
+    columns = [name for name in figures if name.startswith(f"oracle_{metric}@")]
+    columns += [name for name in figures if distinct and name.startswith("list_distinct_")]
+    return column_table(results, columns)
+
+
+def list_table(results: Results) -> list[str]:
+    """How different, how long and how likely."""
+    return column_table(results, [name for name in results["figures"] if "@" not in name])
+
+
+def column_table(results: Results, columns: Sequence[str]) -> list[str]:
+    """These figures, whatever they are; no table of none."""
+    if not columns:
+        return []
+    return aligned(["", *map(title, columns)], _rows(results["figures"], columns))
+
+
+def parts_table(results: Results, by: str, metric: str) -> list[str]:
+    """The best of k for inputs of each complexity, with gains."""
+    parts = results["parts"][by]
+    columns = [name for name in results["figures"] if name.startswith(f"oracle_{metric}@")]
+    rows = [
+        [f"{part} ({found['items']})", *row]
+        for part, found in parts.items()
+        for row in _rows(found["figures"], columns, gain=True)
+    ]
+    return aligned(["", "", *map(title, columns)], rows)
+
+
+def cost_table(results: Results) -> list[str]:
+    """Time beside the first method's, and peak memory."""
+    rows = [
+        [
+            name,
+            f"{each['seconds']:.2f} s",
+            "{median:.2f} [{low:.2f}-{high:.2f}]".format(**each["ratio"]),
+            f"{each['peak_megabytes']:.0f} MB" if "peak_megabytes" in each else "",
+        ]
+        for name, each in results["cost"]["methods"].items()
+    ]
+    return aligned(["", "time", "beside the first, in the same turn", "peak memory"], rows)
+
+
+def examples(results: Results, shown: int = _SHOWN) -> list[str]:
+    """Lists side by side: what people said, and the first of each method."""
+    lines: list[str] = []
+    for each in results["examples"]:
+        lists = {name: [line["text"] for line in found[:shown]] for name, found in each["lists"].items()}
+        if each["references"]:
+            lists = {"people": each["references"][:shown], **lists}
+        longest = max(map(len, lists.values()))
+        rows = [
+            [found[row] if row < len(found) else "" for found in lists.values()] for row in range(longest)
+        ]
+        lines += [
+            f"{each['id']}{', ' + each['part'] if each['part'] else ''}:",
+            "",
+            *aligned(list(lists), rows),
+            "",
+        ]
+    return lines
+
+
+def _rows(figures: Mapping[str, Any], columns: Sequence[str], gain: bool = False) -> list[list[str]]:
     methods = list(next(iter(figures.values())))
-    rows = [[name, *(_cell(column, figures[column][name], gain) for column in columns)] for name in methods]
-    return _lines(["", *(_title(column) for column in columns)], rows)
+    best = {column: _best(column, figures[column]) for column in columns}
+    return [
+        [name, *(_cell(column, figures[column][name], best[column], gain) for column in columns)]
+        for name in methods
+    ]
 
 
-def _lines(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    def line(cells: Sequence[str]) -> str:
-        return "| " + " | ".join(cells) + " |"
+def _best(column: str, by_method: Mapping[str, Any]) -> float | None:
+    if column in NEITHER or len(by_method) == 1:
+        return None
+    choose: Callable[..., float] = min if column in LOWER else max
+    return choose(figure["value"] for figure in by_method.values())
 
-    return [line(head), "|" + "---|" * len(head), *map(line, rows)]
 
-
-def _cell(column: str, figure: dict[str, Any], gain: bool) -> str:
-    digits = 3 if "distinct" in column or "cider" in column else 2
-    shown = f"{figure['value']:.{digits}f}"
+def _cell(column: str, figure: Mapping[str, Any], best: float | None, gain: bool) -> str:
+    digits = 3 if any(name in column for name in ("list_distinct", "cider", "unique", "spread")) else 2
+    # Over a corpus the numbers are small: in percent, as the paper's seem to be.
+    shown = f"{figure['value'] * (100 if 'corpus' in column else 1):.{digits}f}"
+    shown = f"**{shown}**" if figure["value"] == best else shown
     against = figure.get("against_first")
     if against is None:
         return shown
-    # A star where the interval of the difference leaves out 0.
     star = "*" if against["low"] > 0 or against["high"] < 0 else ""
+    # Escaped, since two of them would set what is between in italics.
+    star = star and r"\*"
     return f"{shown}{star} ({against['difference']:+.{digits}f})" if gain else shown + star
 
 
-def _title(column: str) -> str:
-    """`oracle_cider_d@5` is "CIDEr-D @5", and the best of one is the top-1."""
-    if column.startswith("oracle_"):
+def title(column: str) -> str:
+    """What a column is called: `oracle_cider_d@5` is "CIDEr-D @5", and the best of one is the top-1."""
+    if "@" in column:
         name, k = column.removeprefix("oracle_").split("@")
-        return f"{NAMES.get(name, name)} {'top-1' if k == '1' else '@' + k}"
-    return column.replace("_", "-").replace("list-distinct", "distinct").replace("corpus-", "corpus ")
+        risk = "MBR " if name.startswith("mbr_") else ""
+        name = name.removeprefix("mbr_")
+        return f"{risk}{NAMES.get(name, name)} {'top-1' if k == '1' else '@' + k}"
+    for of in ("list", "corpus"):
+        if column.startswith(f"{of}_distinct_"):
+            n = column.rsplit("_", 1)[1]
+            return f"corpus distinct-{n}, %" if of == "corpus" else f"distinct-{n}"
+    return NAMES.get(column, column.replace("_", " "))
+
+
+def aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table in Markdown whose columns are as wide as what is in them."""
+    head, *rows = ([_in_cell(text) for text in row] for row in [head, *rows])
+    widths = [max(3, *(len(row[place]) for row in [head, *rows])) for place in range(len(head))]
+
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)) + " |"
+
+    return [line(head), "|" + "|".join("-" * (width + 2) for width in widths) + "|", *map(line, rows)]
+
+
+def _in_cell(text: str) -> str:
+    return " ".join(text.replace("|", r"\|").splitlines())

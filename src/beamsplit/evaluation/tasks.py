@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from beamsplit.data import read_described, read_features, read_pairs, read_proje
 from beamsplit.errors import ArgumentError
 from beamsplit.models.text import normalised
 
-__all__ = ["TASKS", "Task", "read_task"]
+__all__ = ["TASKS", "Task", "check_once", "read_lines", "read_task"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,10 +24,13 @@ class Task:
 
     name: str
     ids: tuple[str, ...]
-    inputs: Sequence[str] | Tensor
+    inputs: Sequence[Any] | Tensor
+    """Texts, the features of pictures, or whatever else a model takes."""
     references: tuple[tuple[str, ...], ...]
     difficulty: tuple[float, ...] | None = None
-    """How hard people find the pictures, where that is known."""
+    """How hard people find the inputs, where that is known."""
+    pictures: bool = False
+    """Whether inputs are paths of pictures, for a model to look at."""
 
     def some(self, count: int | None) -> Task:
         """So many inputs, evenly spread: files are often in the order of length."""
@@ -44,6 +48,7 @@ class Task:
             inputs=inputs[list(places)] if isinstance(inputs, Tensor) else [inputs[p] for p in places],
             references=tuple(self.references[place] for place in places),
             difficulty=None if difficulty is None else tuple(difficulty[place] for place in places),
+            pictures=self.pictures,
         )
 
 
@@ -77,12 +82,25 @@ def _translation(name: str) -> Callable[[Path], Task]:
     return read
 
 
+def _part(read: Callable[[Path], Task], name: str, chosen: Callable[[int], bool]) -> Callable[[Path], Task]:
+    def read_part(folder: Path) -> Task:
+        whole = read(folder)
+        return replace(whole.only([place for place in range(len(whole.ids)) if chosen(place)]), name=name)
+
+    return read_part
+
+
+_PASCAL = _pictures("captions/pascal50s", "captions/pascal50s")
+
 TASKS: dict[str, Callable[[Path], Task]] = {
     **{
         f"coco.{part}": _pictures(f"captions/coco.{part}", f"captions/coco.{part}")
         for part in ("valid", "test")
     },
-    "pascal50s": _pictures("captions/pascal50s", "captions/pascal50s"),
+    "pascal50s": _PASCAL,
+    # As in the paper, 200 of the 1,000 are for choosing settings. It does not say which: here, every fifth.
+    "pascal50s.valid": _part(_PASCAL, "pascal50s.valid", lambda place: place % 5 == 0),
+    "pascal50s.test": _part(_PASCAL, "pascal50s.test", lambda place: place % 5 != 0),
     **{f"vqg.{part}": _pictures(f"questions/vqg.{part}", "questions/vqg") for part in ("val", "test")},
     **{f"tatoeba.{part}": _translation(f"tatoeba.{part}") for part in ("valid", "test")},
     **{f"newstest{year}": _translation(f"newstest{year}") for year in (2012, 2013, 2014)},
@@ -101,36 +119,86 @@ def read_task(name: str, folder: Callable[[], Path]) -> Task:
 
 
 def _own(path: Path) -> Task:
-    """Lines of `{"input": text, "references": [text, ...]}`, with an "id" if you like."""
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ArgumentError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
-    entries = [_entry(line, f"{path}, line {n}") for n, line in enumerate(lines, 1) if line.strip()]
-    if not entries:
-        raise ArgumentError(f'{path} is empty: give lines of {{"input": ..., "references": [...]}}')
-    ids = tuple(str(entry.get("id", place)) for place, entry in enumerate(entries))
-    if len(set(ids)) != len(ids):
-        twice = next(each for each in ids if ids.count(each) > 1)
-        raise ArgumentError(f"{path} has the id {twice!r} twice: give each input its own")
+    """Lines of `{"input": text, "references": [text, ...]}`.
+
+    With an "id" if you like, and a "difficulty" by which to split; pictures have their path under "image"
+    instead of an "input", and models of one's own may take inputs that are no texts.
+    """
+    entries = list(read_lines(path, '{"input": ..., "references": [...]}'))
+    for where, entry in entries:
+        _check_input(entry, where)
+        _check_references(entry.get("references"), where)
+        if ("image" in entry) != ("image" in entries[0][1]):
+            raise ArgumentError(f'{where} is not as the first: give all an "image", or all an "input"')
+    ids = tuple(str(entry.get("id", place)) for place, (_, entry) in enumerate(entries))
+    check_once(ids, path)
+    found = [entry for _, entry in entries]
     return Task(
         name=path.stem,
         ids=ids,
-        inputs=[entry["input"] for entry in entries],
-        references=tuple(tuple(entry["references"]) for entry in entries),
+        inputs=[path.parent / entry["image"] if "image" in entry else entry["input"] for entry in found],
+        references=tuple(tuple(entry["references"]) for entry in found),
+        difficulty=_difficulties(entries),
+        pictures="image" in found[0],
     )
 
 
-def _entry(line: str, where: str) -> dict[str, Any]:
+def read_lines(path: Path, example: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The JSON objects of a file, each with where it is; a file without any is refused."""
+    try:
+        # Not splitlines: a text may have separators of its own.
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArgumentError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
+    if not any(line.strip() for line in lines):
+        raise ArgumentError(f"{path} is empty: give lines of {example}")
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            where = f"{path}, line {number}"
+            yield where, _entry(line, where, example)
+
+
+def check_once(ids: Sequence[str], path: Path) -> None:
+    """Whether no id is there twice."""
+    twice = next((each for each, count in Counter(ids).items() if count > 1), None)
+    if twice is not None:
+        raise ArgumentError(f"{path} has the id {twice!r} twice: give each input its own")
+
+
+def _entry(line: str, where: str, example: str) -> dict[str, Any]:
     try:
         entry = json.loads(line)
     except ValueError as error:
         raise ArgumentError(f"{where} is no JSON: {error}") from error
-    if not isinstance(entry, dict) or not isinstance(entry.get("input"), str) or not entry["input"].strip():
-        raise ArgumentError(f'{where} has no text under "input"')
-    references = entry.get("references")
-    if not isinstance(references, list) or not all(isinstance(r, str) and r.strip() for r in references):
+    if not isinstance(entry, dict):
+        raise ArgumentError(f"{where} is no JSON object: give {example}")
+    return entry
+
+
+def _check_input(entry: Mapping[str, Any], where: str) -> None:
+    key = "image" if "image" in entry else "input"
+    given = entry.get(key)
+    if given is None or (isinstance(given, str) and not given.strip()):
+        raise ArgumentError(f'{where} has nothing under "{key}"')
+    if key == "image" and not isinstance(given, str):
+        raise ArgumentError(f'{where} has no path under "image"')
+
+
+def _check_references(references: Any, where: str) -> None:
+    if not isinstance(references, list) or not all(isinstance(each, str) for each in references):
         raise ArgumentError(f'{where} has no list of texts under "references"')
     if not references:
         raise ArgumentError(f"{where} has no references: give one at least")
-    return entry
+    if not all(each.strip() for each in references):
+        raise ArgumentError(f"{where} has an empty reference: leave it out")
+
+
+def _difficulties(entries: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[float, ...] | None:
+    known = [entry["difficulty"] for _, entry in entries if "difficulty" in entry]
+    if not known:
+        return None
+    for where, entry in entries:
+        value = entry.get("difficulty")
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ArgumentError(f'{where} has no number under "difficulty": give all of them, or none')
+    return tuple(map(float, known))

@@ -3,6 +3,7 @@
 model.generate(**inputs, custom_generate=diverse_beam_search, num_beams=6, num_beam_groups=3, ...)
 install()                                   the same without `custom_generate`, by patching `generate`
 decode(from_transformers(model, tokenizer), ["text"], strategy, max_length=20)
+decode(load("folder, hub name or file.gguf"), ["text"], strategy, max_length=20)
 """
 
 try:
@@ -11,6 +12,7 @@ except ImportError as error:
     raise ImportError("beamsplit.huggingface needs transformers: pip install 'beamsplit[hf]'") from error
 
 from beamsplit.huggingface.generate import diverse_beam_search
+from beamsplit.huggingface.loading import load
 from beamsplit.huggingface.model import TransformersModel, from_transformers
 from beamsplit.huggingface.output import DiverseBeamDecoderOnlyOutput, DiverseBeamEncoderDecoderOutput
 from beamsplit.huggingface.patch import install, uninstall
@@ -22,5 +24,6 @@ __all__ = [
     "diverse_beam_search",
     "from_transformers",
     "install",
+    "load",
     "uninstall",
 ]

@@ -78,14 +78,19 @@ class TransformersModel:
     ) -> None:
         self.end = list(end)
         self.to_text = to_text
-        self._model = model
+        self.module = model
         self._prepare = prepare
         self._observer = observer
+
+    @property
+    def word_vectors(self) -> Tensor:
+        """[vocabulary dimensions] the vectors of the tokens that it says, for the `Embedding` term."""
+        return _word_vectors(self.module)
 
     @torch.no_grad()
     def start(self, inputs: Any) -> tuple[Logits, _State]:
         prompt = self._prepare(inputs).early()
-        model = self._model if prompt.model is None else prompt.model
+        model = self.module if prompt.model is None else prompt.model
         kwargs = dict(prompt.kwargs)
         outputs = _prefill(model, prompt.input_ids, prompt.config, kwargs)
         kwargs = self._next_kwargs(model, outputs, kwargs)
@@ -127,6 +132,17 @@ class TransformersModel:
         if self._observer is not None:
             self._observer(plain, logits)
         return logits
+
+
+def _word_vectors(model: Any) -> Tensor:
+    """The input embeddings, a row for each of the logits: zeros for what has none."""
+    # Where the encoder has a vocabulary of its own, outputs are in the decoder's.
+    says = model.get_decoder() if model.config.is_encoder_decoder else model
+    embeddings = getattr(says, "get_input_embeddings", model.get_input_embeddings)()
+    head = model.get_output_embeddings()
+    rows = model.config.get_text_config().vocab_size if head is None else head.weight.shape[0]
+    vectors: Tensor = embeddings.weight.detach()[:rows]
+    return torch.nn.functional.pad(vectors, (0, 0, 0, rows - len(vectors)))
 
 
 def _prefill(model: Any, input_ids: Tensor, config: Any, kwargs: dict[str, Any]) -> Any:

@@ -8,7 +8,7 @@ compare(score, other, DistinctN(n=2)).p            whether the other's is larger
 A metric is anything with a `name`, a `signature`, `statistics` and `score`: see `Metric`.
 """
 
-from beamsplit.metrics.base import Example, Metric, Score, TextMetric, mean_of, measure
+from beamsplit.metrics.base import Example, Metric, Score, TextMetric, mean_of, measure, resamples
 from beamsplit.metrics.diversity import (
     DistinctN,
     EmbeddingSpread,
@@ -63,4 +63,5 @@ __all__ = [
     "mean_of",
     "measure",
     "oracles",
+    "resamples",
 ]

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from beamsplit.errors import ArgumentError
 
-__all__ = ["Example", "Metric", "Score", "TextMetric", "mean_of", "measure"]
+__all__ = ["Example", "Metric", "Score", "TextMetric", "mean_of", "measure", "resamples"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,14 @@ def measure(metric: Metric, examples: Sequence[Example]) -> Score:
         raise ArgumentError(f"there is no {metric.name} of no examples")
     statistics = metric.statistics(examples).double()
     return Score(metric.name, float(metric.score(statistics.sum(0))), metric.signature, statistics)
+
+
+def resamples(metric: Metric) -> bool:
+    """Whether the rows of some inputs, each any number of times, say something about those inputs.
+
+    They do, unless the metric has a `resamples` of its own that says no.
+    """
+    return bool(getattr(metric, "resamples", True))
 
 
 def mean_of(values: Sequence[float]) -> Tensor:

@@ -97,6 +97,6 @@ def version() -> str:
     return f"pycocoevalcap-{importlib.metadata.version('pycocoevalcap')}"
 
 
-def need(module: str, user: str = "beamsplit.metrics") -> Any:
+def need(module: str) -> Any:
     """A module of a package that not every installation has."""
-    return extras.need(module, user)
+    return extras.need(module, "beamsplit.metrics", "evaluate")

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
-from beamsplit.metrics.base import Metric, Score
+from beamsplit.metrics.base import Metric, Score, resamples
 
 __all__ = ["Comparison", "Interval", "compare", "interval"]
 
@@ -114,7 +114,7 @@ def _check_metric(score: Score, metric: Metric) -> None:
         raise ArgumentError(
             f"the score is {score.signature} and the metric {metric.signature}: give the one it is of"
         )
-    if not getattr(metric, "resamples", True):
+    if not resamples(metric):
         raise ArgumentError(
             f"{metric.name} has no bootstrap: inputs that are drawn twice bring nothing new; "
             "take a metric that is a mean over inputs"

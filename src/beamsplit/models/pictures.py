@@ -68,7 +68,7 @@ class PictureModel(nn.Module, abc.ABC):
         tensors, description = storage.read(storage.WEIGHTS / "words.safetensors")
         rows = {word: row for row, word in enumerate(description["words"], 1)}
         padded = torch.nn.functional.pad(tensors["vectors"], (0, 0, 1, 0))
-        return padded[[0] * (END + 1) + [rows.get(word, 0) for word in self.words.words]]
+        return padded[[0] * (END + 1) + [rows.get(word, 0) for word in self.words.words]].to(self.bias.device)
 
     @property
     def language_model(self) -> Unconditioned:

@@ -14,7 +14,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from beamsplit import checks
+from beamsplit import checks, extras
 from beamsplit.data import Projection, read_described, read_features, read_pairs, read_projection
 from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses
@@ -300,4 +300,4 @@ def _check_packages(*modules: str) -> None:
 
 
 def _need(module: str) -> Any:
-    return coco.need(module, "beamsplit.training.figures")
+    return extras.need(module, "beamsplit.training.figures")

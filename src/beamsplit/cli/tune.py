@@ -1,0 +1,95 @@
+"""`beamsplit tune`: settings of Diverse Beam Search for a purpose."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from beamsplit.models.storage import write_bytes
+
+__all__ = ["tune"]
+
+
+@click.command()
+@click.option(
+    "--task", required=True, metavar="TASK", help="A .jsonl of inputs and references, or a task by name."
+)
+@click.option("--model", required=True, metavar="MODEL", help="As for beamsplit evaluate.")
+@click.option("--beams", type=int, default=20, show_default=True, metavar="N", help="Outputs of an input.")
+@click.option(
+    "--metric",
+    default="bleu",
+    show_default=True,
+    metavar="NAME",
+    help="Of quality: bleu, chrf, bleu4, rouge, cider, meteor or spice.",
+)
+@click.option("--k", type=int, metavar="N", help="Quality is the best of the first N (default: of all).")
+@click.option(
+    "--diversity-metric",
+    default="distinct-2",
+    show_default=True,
+    metavar="NAME",
+    help="distinct-N, unique, vendi or spread.",
+)
+@click.option(
+    "--target", default="quality", show_default=True, metavar="NAME", help="quality, diversity or balance."
+)
+@click.option("--keep", type=float, metavar="X", help="For --target diversity (default: 0.98).")
+@click.option("--trials", type=int, default=40, show_default=True, metavar="N", help="Settings to try.")
+@click.option(
+    "--terms",
+    metavar="LIST",
+    help="Of hamming, cumulative, ngram, embedding (default: all that the model allows).",
+)
+@click.option("--max-length", type=int, default=20, show_default=True, metavar="N", help="Most tokens.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only so many inputs, evenly spread.")
+@click.option("--data", metavar="DIR", help="The data folder (default: $BEAMSPLIT_DATA).")
+@click.option(
+    "--cache",
+    type=click.Path(path_type=Path),
+    default=Path(".beamsplit-cache"),
+    show_default=True,
+    help="A folder for lists that are decoded, so that the same again is free.",
+)
+@click.option("--device", metavar="DEVICE", help="Where to decode, such as cuda.")
+@click.option("--batch-size", type=click.IntRange(min=1), default=32, show_default=True)
+@click.option(
+    "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Of the search."
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="DIR", help="Write tune.json and tune.md there."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+def tune(out: Path | None, as_json: bool, terms: str | None, **asked: Any) -> None:
+    """Search term, number of groups and strength of Diverse Beam Search on validation data.
+
+    Prints the settings that no other beats in both quality and diversity, beside beam search of the same
+    width, and the one that suits the target:
+
+    \b
+    quality      the best of the first k; of equals, the most diverse
+    diversity    the most diverse that keeps a share of beam search's quality (--keep)
+    balance      the largest sum of the gains over beam search, each relative to it
+
+    A run that is stopped goes on when it is started again: with the same seed it tries the same settings,
+    and lists are kept.
+
+    \b
+    beamsplit tune --task valid.jsonl --model en-fr
+    beamsplit tune --task valid.jsonl --model en-fr --target diversity --keep 0.95 --out results/
+    """  # noqa: D301 (click wants the character)
+    from beamsplit.evaluation import Settings, tuning
+
+    settings = Settings(
+        **{name: asked.pop(name) for name in ("data", "cache", "limit", "device", "batch_size")}
+    )
+    chosen = () if terms is None else tuple(term.strip() for term in terms.split(","))
+    found = tuning.tune(tuning.Tuning(terms=chosen, **asked), settings)
+    text, figures = tuning.report(found), json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+    if out is not None:
+        write_bytes(out / "tune.json", figures.encode())
+        write_bytes(out / "tune.md", text.encode())
+    click.echo(figures if as_json else text, nl=False)

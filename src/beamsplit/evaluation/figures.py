@@ -1,0 +1,69 @@
+"""From scores to figures: values, how sure they are, and how they compare with the first method's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import torch
+
+from beamsplit import metrics
+from beamsplit.evaluation.scoring import Measured
+from beamsplit.metrics import Metric, Score, resamples
+
+__all__ = ["by_part", "figures", "signatures"]
+
+
+def figures(measured: Iterable[Measured], rows: Sequence[int], draws: int) -> dict[str, Any]:
+    """By metric and method: the figure for these inputs, its interval, and how it compares with the first."""
+    return {each.metric.name: _of_methods(each, rows, draws) for each in measured}
+
+
+def by_part(measured: Sequence[Measured], parts: Mapping[str, Sequence[int]], draws: int) -> dict[str, Any]:
+    """The same for parts of the inputs."""
+    # A corpus figure of a part would have to be measured anew.
+    usable = [each for each in measured if resamples(each.metric)]
+    return {
+        name: {"items": len(rows), "figures": figures(usable, rows, draws)}
+        for name, rows in parts.items()
+        if rows
+    }
+
+
+def signatures(measured: Iterable[Measured]) -> dict[str, str]:
+    """How each metric was measured."""
+    return {each.metric.name: next(iter(each.scores.values()))[0].signature for each in measured}
+
+
+def _of_methods(measured: Measured, rows: Sequence[int], draws: int) -> dict[str, Any]:
+    metric = measured.metric
+    part = {name: _mean(runs, metric, rows) for name, runs in measured.scores.items()}
+    first = next(iter(part.values()))
+    return {
+        name: {"value": score.value}
+        | _by_seed(measured.scores[name], metric, rows)
+        | _uncertainty(score, first, metric, draws)
+        for name, score in part.items()
+    }
+
+
+def _mean(runs: Sequence[Score], metric: Metric, rows: Sequence[int]) -> Score:
+    """Of these inputs, the mean over seeds."""
+    statistics = torch.stack([run.statistics[list(rows)] for run in runs]).mean(0)
+    return Score(runs[0].name, float(metric.score(statistics.sum(0))), runs[0].signature, statistics)
+
+
+def _by_seed(runs: Sequence[Score], metric: Metric, rows: Sequence[int]) -> dict[str, Any]:
+    if len(runs) == 1:
+        return {}
+    return {"by_seed": [float(metric.score(run.statistics[list(rows)].sum(0))) for run in runs]}
+
+
+def _uncertainty(score: Score, first: Score, metric: Metric, draws: int) -> dict[str, Any]:
+    if not resamples(metric):
+        return {}
+    around = asdict(metrics.interval(score, metric, draws=draws))
+    if score is first:
+        return around
+    return {**around, "against_first": asdict(metrics.compare(first, score, metric, draws=draws))}

@@ -1,0 +1,159 @@
+"""The model that an experiment names: one of ours, one of the user's own, or one of transformers."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+
+from beamsplit import extras
+from beamsplit.errors import ArgumentError
+from beamsplit.model import StepModel
+from beamsplit.models import Complexity
+from beamsplit.models.loading import NAMES, load
+
+__all__ = ["load_model"]
+
+_OWN = "FILE.py:NAME or package.module:NAME"
+
+
+def load_model(name: str, device: str | None = None) -> StepModel:
+    """A model by its name.
+
+    en-fr, captioner, FILE.safetensors       one that comes with the package, or that you trained
+    FILE.py:NAME, package.module:NAME        your own: a `StepModel`, or a function that returns one
+    FOLDER, FILE.gguf, a name on the hub     one of transformers
+    """
+    if _is_ours(name):
+        return _moved(_ours(name), name, device)
+    if ":" in name and not os.path.exists(name):
+        return _moved(_own(name), name, device)
+    if name.endswith(".py"):
+        raise ArgumentError(f"{name} may hold many things: give {name}:NAME, the model's name in it")
+    extras.need("transformers", f"the model {name!r}", "hf")
+    from beamsplit import huggingface
+
+    return huggingface.load(name, device=device)
+
+
+# Ours
+
+
+def _is_ours(name: str) -> bool:
+    suffix = Path(name).suffix
+    if name in NAMES or suffix == ".safetensors":
+        return True
+    if suffix in (".gguf", ".py"):
+        return False
+    return os.path.isfile(name) or _is_slip(name)
+
+
+def _is_slip(name: str) -> bool:
+    """Whether someone may have meant one of ours: `load` says so, and nobody waits for the hub."""
+    is_word = "/" not in name and ":" not in name and not os.path.isdir(name)
+    return is_word and bool(difflib.get_close_matches(name, NAMES, 1))
+
+
+def _ours(name: str) -> StepModel:
+    model = load(name)
+    if isinstance(model, Complexity):
+        others = ", ".join(each for each in NAMES if each != "complexity")
+        raise ArgumentError(f"{name} scores pictures and writes nothing to decode: give one such as {others}")
+    return model
+
+
+# The user's own
+
+
+def _own(name: str) -> StepModel:
+    place, _, attribute = name.rpartition(":")
+    with _explained(name):
+        module = _module(place, name)
+    if not hasattr(module, attribute):
+        near = difflib.get_close_matches(attribute, vars(module), 1)
+        hint = f"did you mean {near[0]!r}?" if near else "give the name of a StepModel in it"
+        raise ArgumentError(f"{place} has no {attribute!r}: {hint}")
+    found = getattr(module, attribute)
+    if isinstance(found, type) or (callable(found) and not isinstance(found, StepModel)):
+        with _explained(name):
+            found = found()
+    missing = [verb for verb in ("start", "step", "select") if not callable(getattr(found, verb, None))]
+    if missing:
+        raise ArgumentError(
+            f"{name} is a {type(found).__name__} without {', '.join(missing)}: "
+            "name a StepModel, or a function without arguments that returns one"
+        )
+    model: StepModel = found
+    return model
+
+
+def _module(place: str, name: str) -> ModuleType:
+    # As for `python -m`, and for good: a model may import more when it is called.
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    if place.endswith(".py"):
+        return _module_of_file(Path(place))
+    absent = ArgumentError(f"there is no module {place!r} for {name!r}: give {_OWN}")
+    if not all(part.isidentifier() for part in place.split(".")):
+        raise absent
+    try:
+        return importlib.import_module(place)
+    except ModuleNotFoundError as error:
+        if f"{place}.".startswith(f"{error.name}."):
+            raise absent from error
+        raise  # it needs another one
+
+
+def _module_of_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise ArgumentError(f"there is no file {path}")
+    spec = importlib.util.spec_from_file_location(f"_own_{path.stem}", path)  # hides no other module
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where dataclasses look for it
+    spec.loader.exec_module(module)
+    return module
+
+
+@contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """Code of others may raise anything: one line says where, and the cause comes with it."""
+    try:
+        yield
+    except ArgumentError:
+        raise
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ArgumentError(f"{name} cannot be loaded: {reason}"[:300]) from error
+
+
+# Devices
+
+
+def _moved(model: StepModel, name: str, device: str | None) -> StepModel:
+    if device is None:
+        return model
+    module: Any = model if isinstance(model, nn.Module) else getattr(model, "module", None)
+    if not isinstance(module, nn.Module):
+        raise ArgumentError(
+            f"{name} is a {type(model).__name__}, which only its own code can move to a device: leave device "
+            "out"
+        )
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:  # whichever, depending on what is missing
+        reason = " ".join(str(error).split())
+        raise ArgumentError(f"device {device!r} cannot be used: {reason}"[:300]) from error
+    module.to(device)
+    return model

@@ -1,0 +1,241 @@
+"""An experiment from beginning to end: read, decode, measure, compare."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import beamsplit
+from beamsplit.data import data_folder
+from beamsplit.errors import ArgumentError
+from beamsplit.evaluation.cost import cost
+from beamsplit.evaluation.decoding import Cache, decoded
+from beamsplit.evaluation.experiment import Experiment
+from beamsplit.evaluation.figures import by_part, figures, signatures
+from beamsplit.evaluation.methods import Method, Saved
+from beamsplit.evaluation.models import load_model
+from beamsplit.evaluation.saved import read_lists
+from beamsplit.evaluation.scoring import Lists, check_metrics, measured
+from beamsplit.evaluation.tasks import Task, read_task
+from beamsplit.hypotheses import Hypotheses
+from beamsplit.metrics import Example
+from beamsplit.model import StepModel
+from beamsplit.models import Complexity
+from beamsplit.models.complexity import split
+
+__all__ = ["PARTS", "Prepared", "Settings", "lists_of", "prepare", "run"]
+
+PARTS = ("simple", "average", "complex")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Where things are, and how hard to look."""
+
+    data: str | None = None
+    cache: Path = Path(".beamsplit-cache")
+    limit: int | None = None
+    draws: int = 1000
+    batch_size: int = 32
+    device: str | None = None
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A task and the model for it, less what the model does not take."""
+
+    task: Task
+    model: StepModel | None
+    refused: int
+
+
+def run(experiment: Experiment, settings: Settings, model: StepModel | None = None) -> dict[str, Any]:
+    """All figures of an experiment, ready for JSON; a model that you give stands for the one it names."""
+    check_metrics(experiment)
+    prepared = prepare(experiment, settings, model)
+    task = prepared.task
+    parts = _parts(task) if experiment.split else {}
+    places = _places(experiment.show, task, parts)
+    lists = {method.name: lists_of(method, prepared, experiment, settings) for method in experiment.methods}
+    unavailable: dict[str, str] = {}
+    scores = list(measured(experiment, lists, settings.cache, unavailable))
+    found: dict[str, Any] = {
+        "title": experiment.title or experiment.task,
+        "task": Path(experiment.task).name,
+        "model": experiment.model or "none",
+        "beamsplit": beamsplit.__version__,
+        "items": len(task.ids),
+        "refused": prepared.refused,
+        "references": _counts(task.references),
+        "seeds": list(experiment.seeds),
+        "methods": {
+            method.name: {**method.description, "family": method.family, "varied": dict(method.varied)}
+            for method in experiment.methods
+        },
+        "unavailable": unavailable,
+        "short": _short(lists, max(experiment.oracle, default=1)),
+        "signatures": signatures(scores),
+        "figures": figures(scores, range(len(task.ids)), settings.draws),
+        "parts": {by: by_part(scores, rows, settings.draws) for by, rows in parts.items()},
+        "examples": _shown(places, task, lists),
+    }
+    if experiment.cost is not None:
+        # Only what has a name can be loaded in a process of its own.
+        named = experiment if model is None else replace(experiment, model="")
+        found["cost"] = _cost(named, prepared, settings)
+    return found
+
+
+def _cost(experiment: Experiment, prepared: Prepared, settings: Settings) -> dict[str, Any]:
+    if prepared.model is None:
+        raise ArgumentError(
+            "cost is for methods that decode, and all of these are lists in files: leave it out"
+        )
+    return cost(experiment, prepared.model, prepared.task.inputs, settings.device)
+
+
+# Inputs
+
+
+def prepare(experiment: Experiment, settings: Settings, model: StepModel | None = None) -> Prepared:
+    """What an experiment is about, ready to be decoded."""
+    task = read_task(experiment.task, lambda: data_folder(settings.data)).some(
+        settings.limit or experiment.limit
+    )
+    if all(isinstance(method, Saved) for method in experiment.methods):
+        return Prepared(task, None, 0)
+    model = model or load_model(experiment.model, settings.device)
+    if task.pictures:
+        task = _looked_at(task, model)
+    accepted = _accepted(model, task)
+    return Prepared(task.only(accepted), model, len(task.ids) - len(accepted))
+
+
+def _looked_at(task: Task, model: Any) -> Task:
+    if not hasattr(model, "features"):
+        raise ArgumentError(f"{task.name} has pictures, and {type(model).__name__} does not look at any")
+    return replace(task, inputs=model.features(list(task.inputs)).cpu(), pictures=False)
+
+
+def _accepted(model: Any, task: Task) -> list[int]:
+    """The inputs that the model takes: one too long for it must not stop an experiment."""
+    accepts = getattr(model, "accepts", None)
+    places = range(len(task.ids))
+    accepted = [place for place in places if accepts is None or accepts(task.inputs[place])]
+    if not accepted:
+        raise ArgumentError(f"{type(model).__name__} takes none of the {len(task.ids)} inputs of {task.name}")
+    return accepted
+
+
+def _parts(task: Task) -> dict[str, dict[str, list[int]]]:
+    """The inputs of each part, by people's scores where there are any, and by predicted ones for pictures."""
+    found = {}
+    if isinstance(task.inputs, Tensor):
+        found["predicted"] = split(Complexity.load().predict(task.inputs))
+    if task.difficulty is not None:
+        found["people"] = split(torch.tensor(task.difficulty))
+    if not found:
+        raise ArgumentError(
+            f"split is for pictures or inputs with a difficulty, and {task.name} has neither: leave it out"
+        )
+    return {
+        by: {part: [place for place, name in enumerate(names) if name == part] for part in PARTS}
+        for by, names in found.items()
+    }
+
+
+# Lists
+
+
+def lists_of(
+    method: Method | Saved, prepared: Prepared, experiment: Experiment, settings: Settings
+) -> list[list[Example]]:
+    """A method's lists for all inputs, once for each seed."""
+    task = prepared.task
+    if isinstance(method, Saved):
+        return [read_lists(method.file, task.ids, task.references)]
+    assert prepared.model is not None
+    found = []
+    for seed in experiment.seeds if method.samples else experiment.seeds[:1]:
+        lists = decoded(
+            prepared.model,
+            task.inputs,
+            method,
+            max_length=experiment.max_length,
+            cache=Cache(settings.cache),
+            seed=seed,
+            batch_size=settings.batch_size,
+        )
+        found.append(_examples(task, lists))
+    return found
+
+
+def _examples(task: Task, lists: Sequence[Hypotheses]) -> list[Example]:
+    return [
+        Example(tuple(_text(h.text, h.tokens) for h in found), references, tuple(h.log_prob for h in found))
+        for found, references in zip(lists, task.references, strict=True)
+    ]
+
+
+def _text(text: str | None, tokens: tuple[int, ...]) -> str:
+    """A model that has no words has numbers."""
+    return " ".join(map(str, tokens)) if text is None else text
+
+
+def _counts(references: Sequence[Sequence[str]]) -> dict[str, int]:
+    counts = [len(each) for each in references]
+    return {"fewest": min(counts), "most": max(counts)}
+
+
+def _short(lists: Lists, k: int) -> dict[str, int]:
+    """How many lists of each method have fewer than k."""
+    counts = {
+        name: sum(len(example.hypotheses) < k for examples in runs for example in examples)
+        for name, runs in lists.items()
+    }
+    return {name: count for name, count in counts.items() if count}
+
+
+# Lists to look at
+
+
+def _shown(places: Sequence[tuple[int, str]], task: Task, lists: Lists) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": task.ids[place],
+            "part": part,
+            "references": list(task.references[place]),
+            "lists": {name: _lines(runs[0][place]) for name, runs in lists.items()},
+        }
+        for place, part in places
+    ]
+
+
+def _places(
+    show: tuple[str, ...] | int, task: Task, parts: Mapping[str, Mapping[str, Sequence[int]]]
+) -> list[tuple[int, str]]:
+    if isinstance(show, int):
+        # By people's scores rather than by predicted ones; spread, so that nobody chose them.
+        by = parts.get("people") or parts.get("predicted") or {"": range(len(task.ids))}
+        return [(place, part) for part, rows in by.items() for place in _spread(rows, show)]
+    names = [str(each) for each in show]
+    unknown = [each for each in names if each not in task.ids]
+    if unknown:
+        raise ArgumentError(f"show names the id {unknown[0]!r}, which {task.name} does not have")
+    return [(task.ids.index(each), "") for each in names]
+
+
+def _spread(rows: Sequence[int], count: int) -> list[int]:
+    """So many, each from the middle of its share."""
+    count = min(count, len(rows))
+    return [rows[(2 * place + 1) * len(rows) // (2 * count)] for place in range(count)]
+
+
+def _lines(example: Example) -> list[dict[str, Any]]:
+    log_probs: Sequence[float | None] = example.log_probs or [None] * len(example.hypotheses)
+    return [{"text": t, "log_prob": p} for t, p in zip(example.hypotheses, log_probs, strict=True)]

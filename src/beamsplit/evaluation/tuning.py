@@ -1,0 +1,349 @@
+"""Settings of Diverse Beam Search, searched on a validation set: term, number of groups, strength.
+
+tune(Tuning(task="valid.jsonl", model="en-fr"), Settings())      what was tried and what to take, for JSON
+report(...)                                                       the same for people
+
+Quality is the best of the first k by a metric of texts, diversity a figure of whole lists. Optuna looks for
+settings that are good at both; among those that no other beats, the front, the target chooses.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any
+
+import beamsplit
+from beamsplit import checks, metrics
+from beamsplit.errors import ArgumentError
+from beamsplit.evaluation.experiment import Experiment, experiment_of
+from beamsplit.evaluation.figures import signatures
+from beamsplit.evaluation.methods import TERMS, methods_of
+from beamsplit.evaluation.running import Prepared, Settings, lists_of, prepare
+from beamsplit.evaluation.scoring import Measured, check_metrics, measured
+from beamsplit.evaluation.tables import column_table, title
+from beamsplit.extras import need
+from beamsplit.metrics import Score
+from beamsplit.model import StepModel
+
+__all__ = ["TARGETS", "Point", "Tuning", "choose", "front", "report", "tune"]
+
+TARGETS = {  # what is said if no setting meets it
+    "quality": "No setting is better than beam search",
+    "diversity": "No setting is more diverse than beam search and keeps {keep:g} of its quality",
+    "balance": "No setting gains more than it loses beside beam search",
+}
+_STRENGTHS = (0.05, 3.0)
+_TEMPERATURES = (0.2, 2.0)  # of the cumulative term: hotter is slow, and makes little difference to tokens
+_LENGTHS = (1, 4)  # of n-grams
+_FIRST = (0.5, 0.2, 0.8)  # strengths: the paper's, and the ends of the range it recommends
+_PATIENCE = 10  # proposals a trial, since the search may propose what was tried before
+
+Setting = Mapping[str, Any]
+"""A method's table, as in an experiment."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tuning:
+    """What to tune, on what, and what for."""
+
+    task: str
+    model: str
+    beams: int = 20
+    metric: str = "bleu"
+    k: int | None = None
+    """As many as there are beams, unless you say."""
+    diversity_metric: str = "distinct-2"
+    target: str = "quality"
+    """"quality": the best; of equals the most diverse. "diversity": the most diverse that keeps a share of
+    beam search's quality. "balance": the largest sum of the gains over beam search, each relative to it."""
+    keep: float | None = None
+    """That share: 0.98, unless you say."""
+    trials: int = 40
+    terms: tuple[str, ...] = ()
+    """All that the model allows, unless you say."""
+    max_length: int = Experiment.max_length
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        checks.at_least("beams", self.beams, 2)
+        checks.at_least("trials", self.trials, 1)
+        if self.k is not None and not 1 <= self.k <= self.beams:
+            raise ArgumentError(f"k is {self.k}, and lists are of {self.beams}: give 1 to {self.beams}")
+        for name, value, known in [
+            ("target", self.target, TARGETS),
+            *(("term", t, TERMS) for t in self.terms),
+        ]:
+            if value not in known:
+                raise ArgumentError(f"there is no {name} {value!r}: there are {', '.join(known)}")
+        if self.keep is not None and self.target != "diversity":
+            raise ArgumentError(f"keep is for the target 'diversity', not {self.target!r}: leave it out")
+        checks.fraction("keep", self.share)
+
+    @property
+    def share(self) -> float:
+        return 0.98 if self.keep is None else self.keep
+
+
+@dataclass(frozen=True)
+class Point:
+    """A setting and its figures."""
+
+    setting: Setting
+    quality: float
+    diversity: float
+    measured: tuple[Measured, ...] = field(default=(), repr=False, compare=False)
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        """It in a file."""
+        return {"setting": self.setting, "quality": self.quality, "diversity": self.diversity}
+
+
+def tune(tuning: Tuning, settings: Settings, model: StepModel | None = None) -> dict[str, Any]:
+    """What was tried, the front and what suits the target; a model that you give stands for the named one."""
+    need("optuna", "tuning", "evaluate")  # before anything is decoded
+    experiment = _experiment(tuning)
+    prepared = prepare(experiment, settings, model)
+    terms = _terms(tuning, prepared.model)
+    measure = partial(_measure, experiment, prepared, settings)
+    beam = measure("beam search", _beam_search(tuning))
+    tried = _search(tuning, terms, measure)
+    chosen, note = choose(front(tried), beam, tuning.target, tuning.share)
+    return {
+        "task": tuning.task,
+        "model": tuning.model,
+        "beamsplit": beamsplit.__version__,
+        "items": len(prepared.task.ids),
+        "refused": prepared.refused,
+        "max_length": tuning.max_length,
+        "seed": tuning.seed,
+        "target": {"name": tuning.target} | ({"keep": tuning.share} if tuning.target == "diversity" else {}),
+        "figures": [each.metric.name for each in beam.measured],
+        "signatures": signatures(beam.measured),
+        "beam_search": beam.entry,
+        "trials": [each.entry for each in tried],
+        "front": [each.entry for each in front(tried)],
+        "recommended": {
+            **chosen.entry,
+            "against_beam_search": _against(beam, chosen, settings.draws),
+            "toml": _toml(chosen.setting),
+            "python": _python(chosen.setting),
+        },
+        "note": note,
+    }
+
+
+# The choice
+
+
+def front(points: Sequence[Point]) -> list[Point]:
+    """Those that no other beats, from the best to the most diverse; of equals, the first."""
+    found: list[Point] = []
+    for point in sorted(points, key=lambda each: (each.quality, each.diversity), reverse=True):
+        if not found or point.diversity > found[-1].diversity:
+            found.append(point)
+    return found
+
+
+def choose(points: Sequence[Point], beam: Point, target: str, keep: float) -> tuple[Point, str]:
+    """The point that suits the target; if none does, the nearest, and a line that says so."""
+
+    def worth(point: Point) -> tuple[float, ...]:
+        if target == "balance":
+            return (_gain(point.quality, beam.quality) + _gain(point.diversity, beam.diversity),)
+        return (point.quality, point.diversity) if target == "quality" else (point.diversity, point.quality)
+
+    allowed = [each for each in points if target != "diversity" or each.quality >= keep * beam.quality]
+    best = max(allowed, key=worth) if allowed else max(points, key=lambda each: each.quality)
+    if allowed and worth(best) > worth(beam):
+        return best, ""
+    return best, f"{TARGETS[target].format(keep=keep)}: this one comes nearest."
+
+
+def _gain(value: float, before: float) -> float:
+    if not before:
+        raise ArgumentError(
+            "beam search has a figure of 0, to which no gain is relative: take another target"
+        )
+    return value / before - 1
+
+
+def _against(beam: Point, chosen: Point, draws: int) -> dict[str, Any]:
+    """What the chosen has over beam search in each figure, with its interval."""
+    return {
+        name: asdict(metrics.compare(_score(before), _score(after), before.metric, draws=draws))
+        for name, before, after in zip(("quality", "diversity"), beam.measured, chosen.measured, strict=True)
+    }
+
+
+# Measuring
+
+
+def _experiment(tuning: Tuning) -> Experiment:
+    """One that takes the two figures."""
+    asked = re.fullmatch(r"(distinct)-([1-9])|(unique|vendi|spread)", tuning.diversity_metric)
+    if asked is None:
+        raise ArgumentError(
+            f"there is no diversity metric {tuning.diversity_metric!r}: there are distinct-1 to distinct-9, "
+            "unique, vendi, spread"
+        )
+    content = {
+        "task": tuning.task,
+        "model": tuning.model,
+        "metrics": [tuning.metric],
+        "oracle": [tuning.k or tuning.beams],
+        "lists": [asked[1] or asked[3]],
+        "distinct": [int(asked[2] or 1)],
+        "max_length": tuning.max_length,
+        "methods": {"beam search": _beam_search(tuning)},
+    }
+    made = experiment_of(content, "tuning")
+    check_metrics(made)
+    return made
+
+
+def _beam_search(tuning: Tuning) -> Setting:
+    return {"kind": "beam", "beams": tuning.beams}
+
+
+def _terms(tuning: Tuning, model: StepModel | None) -> Sequence[str]:
+    if getattr(model, "word_vectors", None) is not None:
+        return tuning.terms or tuple(TERMS)
+    if "embedding" in tuning.terms:
+        raise ArgumentError(
+            f"the term 'embedding' needs word vectors, and {type(model).__name__} has none: leave it out"
+        )
+    return tuning.terms or tuple(term for term in TERMS if term != "embedding")
+
+
+def _measure(
+    experiment: Experiment, prepared: Prepared, settings: Settings, name: str, setting: Setting
+) -> Point:
+    (method,) = methods_of({name: setting}, "tuning")
+    lists = {name: lists_of(method, prepared, experiment, settings)}
+    unavailable: dict[str, str] = {}
+    found = measured(experiment, lists, settings.cache, unavailable)
+    quality = next(found)
+    if unavailable:
+        raise ArgumentError(f"quality cannot be measured: {next(iter(unavailable.values()))}")
+    diversity = next(found)
+    return Point(setting, _score(quality).value, _score(diversity).value, (quality, diversity))
+
+
+def _score(measured: Measured) -> Score:
+    """The only one: of one method, run once."""
+    ((score,),) = measured.scores.values()
+    return score
+
+
+# The search
+
+
+def _search(tuning: Tuning, terms: Sequence[str], measure: Callable[[str, Setting], Point]) -> list[Point]:
+    """So many different settings, the paper's first; fewer if no more are found."""
+    optuna = need("optuna", "tuning", "evaluate")
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    sampler = optuna.samplers.TPESampler(seed=tuning.seed)
+    study = optuna.create_study(directions=["maximize", "maximize"], sampler=sampler)
+    divisors = [groups for groups in range(2, tuning.beams + 1) if tuning.beams % groups == 0]
+    first = {"term": "hamming" if "hamming" in terms else terms[0], "temperature": 1.0, "n": 2}
+    for strength in _FIRST:
+        study.enqueue_trial({**first, "groups": len(divisors) - 1, "strength": strength})
+    found: dict[str, Point] = {}
+    for _ in range(_PATIENCE * tuning.trials):
+        trial = study.ask()
+        setting = _proposed(trial, divisors, terms)
+        key = _words(setting)
+        if key not in found:
+            found[key] = measure(f"{len(found) + 1}/{tuning.trials} {key}", setting)
+        study.tell(trial, (found[key].quality, found[key].diversity))
+        if len(found) == tuning.trials:
+            break
+    return list(found.values())
+
+
+def _proposed(trial: Any, divisors: Sequence[int], terms: Sequence[str]) -> Setting:
+    """A setting; its numbers have two digits, so that people can read them."""
+
+    def number(name: str, least: float, most: float) -> float:
+        return float(f"{trial.suggest_float(name, least, most, log=True):.1e}")
+
+    groups = divisors[trial.suggest_int("groups", 0, len(divisors) - 1)]
+    diversity = {"term": trial.suggest_categorical("term", terms)}
+    if diversity["term"] == "cumulative":
+        diversity["temperature"] = number("temperature", *_TEMPERATURES)
+    if diversity["term"] == "ngram":
+        diversity["n"] = trial.suggest_int("n", *_LENGTHS)
+    return {
+        "kind": "diverse",
+        "groups": groups,
+        "beams_per_group": divisors[-1] // groups,
+        "strength": number("strength", *_STRENGTHS),
+        "diversity": diversity,
+    }
+
+
+# For people
+
+
+def report(found: Mapping[str, Any]) -> str:
+    """The front beside beam search, and what to take, as Markdown."""
+    chosen = found["recommended"]
+
+    def name(entry: Mapping[str, Any]) -> str:
+        words = _words(entry["setting"])
+        return f"{words} (recommended)" if entry["setting"] == chosen["setting"] else words
+
+    rows = [found["beam_search"], *found["front"]]
+    kinds = dict(zip(found["figures"], ("quality", "diversity"), strict=True))
+    figures = {figure: {name(each): {"value": each[kind]} for each in rows} for figure, kind in kinds.items()}
+    gains = [
+        f"{title(figure)} "
+        + "{difference:+.2g} [{low:+.2g} to {high:+.2g}]".format(**chosen["against_beam_search"][kind])
+        for figure, kind in kinds.items()
+    ]
+    refused = f" ({found['refused']} that it does not take are left out)" if found["refused"] else ""
+    paragraphs = [
+        f"## Diverse Beam Search, tuned for {found['target']['name']}",
+        f"{found['items']} inputs of {found['task']}, model {found['model']}{refused}. "
+        f"Of {len(found['trials'])} settings, those that no other beats:",
+        "\n".join(column_table({"figures": figures}, found["figures"])),
+        *([found["note"]] if found["note"] else []),
+        f"For an experiment, and for Python:\n\n```toml\n{chosen['toml']}```",
+        f"```python\n{chosen['python']}\n```",
+        f"Beside beam search: {', '.join(gains)} (95%, paired bootstrap). "
+        "The inputs that it was chosen on flatter it: confirm it on others, with `beamsplit evaluate`.",
+    ]
+    return "\n\n".join(paragraphs) + "\n"
+
+
+def _words(setting: Setting) -> str:
+    """A setting on a short line."""
+    if setting["kind"] == "beam":
+        return "beam search"
+    told = "".join(f" ({name} {value})" for name, value in _told(setting).items())
+    groups = f"{setting['groups']} groups of {setting['beams_per_group']}"
+    return f"{setting['diversity']['term']}{told}, {groups}, strength {setting['strength']}"
+
+
+def _told(setting: Setting) -> dict[str, Any]:
+    """What the term is told."""
+    return {name: value for name, value in setting["diversity"].items() if name != "term"}
+
+
+def _toml(setting: Setting) -> str:
+    term = ", ".join(f"{name} = {json.dumps(value)}" for name, value in setting["diversity"].items())
+    plain = [f"{name} = {json.dumps(value)}" for name, value in setting.items() if name != "diversity"]
+    return "\n".join(["[methods.DBS]", *plain, f"diversity = {{ {term} }}", ""])
+
+
+def _python(setting: Setting) -> str:
+    term = setting["diversity"]["term"]
+    told = ["vectors=model.word_vectors"] if term == "embedding" else []
+    told += [f"{name}={value}" for name, value in _told(setting).items()]
+    own = [f"{name}={setting[name]}" for name in ("groups", "beams_per_group", "strength")]
+    return f"DiverseBeamSearch({', '.join(own)}, diversity={TERMS[term].__name__}({', '.join(told)}))"

@@ -1,0 +1,129 @@
+"""Models of transformers by name, with their tokenizers."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from beamsplit import checks
+from beamsplit.errors import ArgumentError
+from beamsplit.huggingface.model import TransformersModel, from_transformers
+
+__all__ = ["load"]
+
+
+def load(
+    name: str | os.PathLike[str], *, device: str | None = None, dtype: torch.dtype | None = None
+) -> TransformersModel:
+    """A model that writes text and its tokenizer, for `decode`: from a folder, the hub or a FILE.gguf.
+
+    `device` is a name such as "cuda"; `dtype` is by default the type that the weights are stored in. What
+    takes more to load, such as pictures or code of its own, is for `from_transformers`.
+    """
+    _check(name, device, dtype)
+    name = os.fspath(name)
+    source = _source(name)
+    with _explained(_refusal(name)):
+        config = transformers.AutoConfig.from_pretrained(**source)
+    tokenizer = _tokenizer(name, source, config)  # before the weights, which may take long
+    model = _model(name, source, config, dtype or "auto")
+    return from_transformers(model.to(device).eval(), tokenizer)
+
+
+def _check(name: object, device: str | None, dtype: object) -> None:
+    if not isinstance(name, str | os.PathLike):
+        raise ArgumentError(
+            f"a model is loaded by its folder, its name or its file, not by {checks.shown(name)}"
+        )
+    if dtype is not None and not isinstance(dtype, torch.dtype):
+        raise ArgumentError(f"dtype must be one such as torch.bfloat16, not {checks.shown(dtype)}")
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, TypeError) as error:  # whichever, depending on what is missing
+        raise ArgumentError(f"device {device!r} cannot be used: {_reason(error)}") from error
+
+
+def _source(name: str) -> dict[str, Any]:
+    """What `from_pretrained` has to be told to find it."""
+    path = Path(name)
+    # Otherwise transformers asks on the terminal whether to run what a model brings.
+    safe = {"trust_remote_code": False}
+    if path.suffix.lower() == ".gguf":
+        _check_gguf(path)
+        # In full: of a bare name, transformers prefers the one in the current folder.
+        file = str(path.absolute())
+        return {"pretrained_model_name_or_path": str(path.parent), "gguf_file": file, **safe}
+    if path.is_file():
+        raise ArgumentError(f"{name} is a file: give the folder that it is in, or a FILE.gguf")
+    if not os.path.isdir(name) and not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", name):
+        raise ArgumentError(
+            f"there is no folder {name!r}: give one with a model of transformers, a name on the hub, or a "
+            "FILE.gguf"
+        )
+    if os.path.isdir(name) and not (path / "config.json").is_file():  # transformers would guess
+        raise ArgumentError(f"{name} holds no model of transformers: it has no config.json")
+    return {"pretrained_model_name_or_path": name, **safe}
+
+
+def _check_gguf(path: Path) -> None:
+    if not path.is_file():
+        raise ArgumentError(f"there is no file {path}")
+    missing = [package for package in ("gguf", "accelerate") if importlib.util.find_spec(package) is None]
+    if missing:
+        raise ArgumentError(f"{path} needs {' and '.join(missing)}: pip install {' '.join(missing)}")
+
+
+def _tokenizer(name: str, source: dict[str, Any], config: Any) -> Any:
+    with _explained(f"{name} has no tokenizer that can be loaded (tokenizer.save_pretrained puts one there)"):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(**source, config=config)
+        added = {*tokenizer.added_tokens_encoder, *tokenizer.all_special_tokens}
+        # From no files transformers 5 makes a tokenizer without words; T5's at least knows the space.
+        if len(set(tokenizer.get_vocab()) - added) < 2:
+            raise ValueError("its files are missing")
+        return tokenizer
+
+
+def _model(name: str, source: dict[str, Any], config: Any, dtype: torch.dtype | str) -> Any:
+    kind = (
+        transformers.AutoModelForSeq2SeqLM if config.is_encoder_decoder else transformers.AutoModelForCausalLM
+    )
+    with _explained(_refusal(name)):
+        model, found = kind.from_pretrained(**source, config=config, dtype=dtype, output_loading_info=True)
+    missing = sorted(found["missing_keys"])
+    if missing:  # for which transformers draws random numbers
+        raise ArgumentError(
+            f"{name} lacks {len(missing)} of the weights of {type(model).__name__}, such as {missing[0]}: "
+            "give a model that was trained to write text"
+        )
+    return model
+
+
+def _refusal(name: str) -> str:
+    if os.path.exists(name):
+        return f"{name} cannot be loaded by transformers"
+    return f"{name!r} is no folder, and cannot be loaded from the hub"
+
+
+@contextmanager
+def _explained(refusal: str) -> Iterator[None]:
+    """There is hardly an exception that broken files do not raise in transformers: one line for all."""
+    try:
+        yield
+    except Exception as error:
+        raise ArgumentError(f"{refusal}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """On one line, and not too long: some errors list all classes of transformers."""
+    reason = " ".join(str(error).split()) or type(error).__name__
+    if "trust_remote_code" in reason:
+        return "it brings code of its own: load it with trust_remote_code=True, for from_transformers"
+    return reason if len(reason) <= 200 else reason[:197] + "..."

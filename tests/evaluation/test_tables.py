@@ -1,0 +1,264 @@
+"""Tables of made-up results: what is bold, what has a star, and that they are whole and aligned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from beamsplit.evaluation import markdown
+from beamsplit.evaluation.tables import (
+    about,
+    aligned,
+    column_table,
+    cost_table,
+    examples,
+    list_table,
+    oracle_table,
+    parts_table,
+    text_metrics,
+    title,
+)
+
+
+def against(difference: float, low: float, high: float) -> dict[str, Any]:
+    return {"against_first": {"difference": difference, "low": low, "high": high, "p": 0.5}}
+
+
+def figures(**changes: Any) -> dict[str, Any]:
+    """BLEU of BS is 20 and 40 at 5; DBS is surely worse at first, and better at 5."""
+    return {
+        "oracle_sentence_bleu@1": {
+            "BS": {"value": 20.0},
+            "DBS": {"value": 18.5, **against(-1.5, -2.0, -1.0)},
+        },
+        "oracle_sentence_bleu@5": {"BS": {"value": 40.0}, "DBS": {"value": 44.0, **against(4.0, 3.0, 5.0)}},
+        "self_bleu_4": {"BS": {"value": 70.0}, "DBS": {"value": 30.0, **against(-40.0, -41.0, -39.0)}},
+        "length": {"BS": {"value": 9.0}, "DBS": {"value": 10.0, **against(1.0, -0.5, 2.0)}},
+        **changes,
+    }
+
+
+def results(**changes: Any) -> dict[str, Any]:
+    return {
+        "title": "Made up",
+        "task": "mine.jsonl",
+        "model": "en-fr",
+        "items": 3,
+        "refused": 0,
+        "references": {"fewest": 5, "most": 5},
+        "unavailable": {},
+        "short": {},
+        "figures": figures(),
+        "parts": {},
+        "examples": [],
+        **changes,
+    }
+
+
+def cells(lines: list[str]) -> list[list[str]]:
+    """The rows of a table, without what divides the head from them."""
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in [lines[0], *lines[2:]]]
+
+
+def cell(column: str, difference: float, low: float, high: float) -> str:
+    by_method = {"BS": {"value": 4.0}, "DBS": {"value": 4.0 + difference, **against(difference, low, high)}}
+    return cells(column_table({"figures": {column: by_method}}, [column]))[2][1]
+
+
+# Cells
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "star"), [(-1.0, 1.0, ""), (0.1, 1.0, r"\*"), (-1.0, -0.1, r"\*"), (0.0, 1.0, "")]
+)
+def test_a_star_where_the_interval_leaves_out_nothing(low: float, high: float, star: str) -> None:
+    assert cell("length", 0.5, low, high) == f"4.50{star}"
+
+
+def test_the_first_has_no_star() -> None:
+    assert cells(column_table(results(), ["length"]))[1:] == [["BS", "9.00"], ["DBS", "10.00"]]
+
+
+@pytest.mark.parametrize(
+    ("column", "shown"),
+    [
+        ("oracle_sentence_bleu@5", ["40.00", r"**44.00**\*"]),
+        ("oracle_sentence_bleu@1", ["**20.00**", r"18.50\*"]),
+        ("self_bleu_4", ["70.00", r"**30.00**\*"]),  # the less, the better
+        ("length", ["9.00", "10.00"]),  # neither is better
+    ],
+)
+def test_the_best_is_bold(column: str, shown: list[str]) -> None:
+    assert [row[1] for row in cells(column_table(results(), [column]))[1:]] == shown
+
+
+def test_of_equals_all_are_bold_and_one_alone_is_not() -> None:
+    alike = {"vendi": {"BS": {"value": 2.0}, "DBS": {"value": 2.0}, "MMI": {"value": 1.0}}}
+    rows = cells(column_table({"figures": alike}, ["vendi"]))[1:]
+    assert [row[1] for row in rows] == ["**2.00**", "**2.00**", "1.00"]
+    alone = {"vendi": {"BS": {"value": 2.0}}}
+    assert cells(column_table({"figures": alone}, ["vendi"]))[1] == ["BS", "2.00"]
+
+
+@pytest.mark.parametrize(
+    ("column", "shown"),
+    [
+        ("oracle_cider_d@5", "0.123"),
+        ("oracle_meteor@5", "0.12"),
+        ("list_distinct_2", "0.123"),
+        ("unique", "0.123"),
+        ("embedding_spread", "0.123"),
+        ("corpus_distinct_2", "12.35"),  # in percent
+    ],
+)
+def test_digits(column: str, shown: str) -> None:
+    only = {"figures": {column: {"BS": {"value": 0.12345}}}}
+    assert cells(column_table(only, [column]))[1] == ["BS", shown]
+
+
+@pytest.mark.parametrize(
+    ("column", "shown"),
+    [
+        ("oracle_cider_d@1", "CIDEr-D top-1"),
+        ("oracle_cider_d@10", "CIDEr-D @10"),
+        ("oracle_mbr_sentence_bleu@1", "MBR BLEU top-1"),
+        ("oracle_own_metric@5", "own_metric @5"),
+        ("list_distinct_3", "distinct-3"),
+        ("corpus_distinct_3", "corpus distinct-3, %"),
+        ("self_bleu_4", "self-BLEU"),
+        ("top_log_prob", "top log-prob"),
+        ("length", "words"),
+        ("my_own", "my own"),
+    ],
+)
+def test_titles(column: str, shown: str) -> None:
+    assert title(column) == shown
+
+
+# Tables
+
+
+def test_columns_are_as_wide_as_what_is_in_them() -> None:
+    assert aligned(["", "BLEU"], [["BS", "1"], ["longer", "22.50"]]) == [
+        "|        | BLEU  |",
+        "|--------|-------|",
+        "| BS     | 1     |",
+        "| longer | 22.50 |",
+    ]
+
+
+def test_pipes_and_new_lines_stay_in_their_cell() -> None:
+    assert aligned(["a|b"], [["c|d"], ["e\nf"]]) == [
+        r"| a\|b |",
+        "|------|",
+        r"| c\|d |",
+        "| e f  |",
+    ]
+
+
+def test_a_table_for_each_metric_and_one_for_lists() -> None:
+    mbr = {"BS": {"value": 21.0}, "DBS": {"value": 22.0, **against(1.0, 0.5, 1.5)}}
+    made = results(figures=figures(**{"oracle_mbr_sentence_bleu@1": mbr}))
+    assert text_metrics(made) == ["sentence_bleu", "mbr_sentence_bleu"]
+    assert cells(oracle_table(made, "sentence_bleu")) == [
+        ["", "BLEU top-1", "BLEU @5"],
+        ["BS", "**20.00**", "40.00"],
+        ["DBS", r"18.50\*", r"**44.00**\*"],
+    ]
+    assert cells(list_table(made))[0] == ["", "self-BLEU", "words"]
+    heads = [line for line in markdown(made).splitlines() if line.startswith("|  ")]
+    assert [[each.strip() for each in line.split("|")[2:-1]] for line in heads] == [
+        ["BLEU top-1", "BLEU @5"],
+        ["MBR BLEU top-1"],
+        ["self-BLEU", "words"],
+    ]
+
+
+def test_nothing_measured_is_no_table() -> None:
+    shown = markdown(results(figures={}, unavailable={"meteor": "it is gone"}))
+    assert shown.endswith("Without meteor: it is gone.\n")
+
+
+def test_parts_have_gains() -> None:
+    easy = {
+        "items": 2,
+        "figures": {
+            "oracle_sentence_bleu@1": {
+                "BS": {"value": 50.0},
+                "DBS": {"value": 47.5, **against(-2.5, -4.0, -1.0)},
+            },
+            "oracle_sentence_bleu@5": {"BS": {"value": 60.0}, "DBS": {"value": 61.0, **against(1.0, -1, 2)}},
+        },
+    }
+    hard = {**easy, "items": 7}
+    made = results(parts={"people": {"simple": easy, "complex": hard}})
+    assert cells(parts_table(made, "people", "sentence_bleu")) == [
+        ["", "", "BLEU top-1", "BLEU @5"],
+        ["simple (2)", "BS", "**50.00**", "60.00"],
+        ["simple (2)", "DBS", r"47.50\* (-2.50)", "**61.00** (+1.00)"],
+        ["complex (7)", "BS", "**50.00**", "60.00"],
+        ["complex (7)", "DBS", r"47.50\* (-2.50)", "**61.00** (+1.00)"],
+    ]
+    assert "### By complexity, as people found it\n" in markdown(made)
+
+
+def test_costs() -> None:
+    costs = {
+        "BS": {
+            "seconds": 1.5,
+            "ratio": {"median": 1, "low": 1, "high": 1},
+            "peak_megabytes": 12.4,
+        },
+        "DBS": {"seconds": 3.0, "ratio": {"median": 2, "low": 1.9, "high": 2.25}},
+    }
+    assert cells(cost_table(results(cost={"methods": costs})))[1:] == [
+        ["BS", "1.50 s", "1.00 [1.00-1.00]", "12 MB"],
+        ["DBS", "3.00 s", "2.00 [1.90-2.25]", ""],
+    ]
+
+
+def test_lists_are_shown_side_by_side() -> None:
+    shown = {
+        "id": "7",
+        "part": "simple",
+        "references": ["yes"],
+        "lists": {"BS": [{"text": text, "log_prob": -1.0} for text in ("a", "b", "c")]},
+    }
+    lines = examples(results(examples=[shown, {**shown, "part": "", "references": []}]), 2)
+    assert lines[0] == "7, simple:"
+    assert cells(lines[2:6]) == [["people", "BS"], ["yes", "a"], ["", "b"]]
+    assert lines[7] == "7:"
+    assert cells(lines[9:13]) == [["BS"], ["a"], ["b"]]
+
+
+# What to know
+
+
+def test_about() -> None:
+    assert about(results()) == ["3 inputs of mine.jsonl, 5 references each, model en-fr."]
+    assert about(results(references={"fewest": 1, "most": 1})) == [
+        "3 inputs of mine.jsonl, 1 reference each, model en-fr."
+    ]
+    (line,) = about(
+        results(
+            refused=2,
+            references={"fewest": 1, "most": 4},
+            short={"BS": 3},
+            unavailable={"log-prob": "not all lists have any"},
+        )
+    )
+    assert line == (
+        "3 inputs of mine.jsonl, 1 to 4 references each, model en-fr. "
+        "2 that the model does not take are left out. "
+        "More references are easier to meet: compare methods, not inputs. "
+        "3 lists of BS are shorter than the largest k: the best of what there is. "
+        "Without log-prob: not all lists have any."
+    )
+
+
+def test_a_whole_page() -> None:
+    lines = markdown(results()).splitlines()
+    assert lines[:3] == ["## Made up", "", "3 inputs of mine.jsonl, 5 references each, model en-fr."]
+    assert not any(line.startswith("###") for line in lines)
+    assert markdown(results()).endswith("|\n")
