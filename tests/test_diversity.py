@@ -9,7 +9,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from beamsplit import Cumulative, Diversity, Earlier, Embedding, Hamming, NGram, diversity
+from beamsplit import (
+    Cumulative,
+    DiverseBeamSearch,
+    Diversity,
+    Earlier,
+    Embedding,
+    Hamming,
+    NGram,
+    diversity,
+    steps,
+)
+from beamsplit.testing import MarkovModel
 
 HALVING = 1 / math.log(2)  # a temperature at which exp(-d / temperature) is 2 ** -d
 CLOSE = 1e-5  # fractions lie on a grid of 2 ** -24, word vectors on one of 2 ** -20
@@ -483,3 +494,44 @@ def test_vectors_at_right_angles_give_back_the_exact_term(
 
 def test_an_embedding_knows_its_vocabulary() -> None:
     assert soft(Hamming()).vocabulary == 7
+
+
+# What any token pays
+
+
+def test_the_least_is_what_a_token_pays_that_nobody_says() -> None:
+    earlier = holding([[4, 5, 6], [4, 9, 8], [3, 9, -1]])
+    term = Cumulative(temperature=HALVING)
+    prefix = torch.tensor([[[4, 5]]])
+    # Beside the first, 0 places apart and then 1; beside the second, 1 and then 2; the third has ended.
+    assert term.least(prefix, earlier).tolist() == [[pytest.approx(1 / 2 + 1 / 4, abs=CLOSE)]]
+    assert price(term, [7], [4, 5], earlier) == term.least(prefix, earlier)[0].tolist()
+
+
+SCATTERED = torch.randn(12, 5, generator=torch.Generator().manual_seed(4))
+
+
+@pytest.mark.parametrize(
+    "term",
+    [
+        Cumulative(temperature=3.0),
+        Embedding(vectors=SCATTERED, of=Hamming()),
+        Embedding(vectors=SCATTERED, of=Cumulative(temperature=3.0)),
+        Embedding(vectors=SCATTERED, of=NGram(n=2)),
+    ],
+)
+def test_no_token_pays_less_than_the_least(term: Cumulative | Embedding) -> None:
+    generator = torch.Generator().manual_seed(5)
+    held = torch.randint(12, (3, 6, 4), generator=generator)
+    earlier = Earlier(held[..., -1], lambda: held, lambda: held)
+    prefix = torch.randint(12, (3, 2, 3), generator=generator)
+    everything = torch.arange(12).expand(3, 2, 12)
+    least = term.least(prefix, earlier).unsqueeze(2)
+    assert bool((term.penalty(everything, prefix, earlier) >= least).all())
+
+
+def test_lists_stay_short_where_every_token_pays_much() -> None:
+    model = MarkovModel(torch.randn(2000, 2000, generator=torch.Generator().manual_seed(0)).log_softmax(1))
+    strategy = DiverseBeamSearch(groups=10, strength=2.0, diversity=Cumulative(temperature=10.0))
+    widths = [step.moves[0].width for step in steps(model, [0, 1], strategy, max_length=6)]
+    assert max(widths) < 500

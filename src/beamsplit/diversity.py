@@ -69,7 +69,8 @@ class Diversity(Protocol):
     """A diversity term. Yours needs this one method; see the module's text for the shapes.
 
     An attribute `vocabulary` is optional: the number of tokens the term knows, to be checked against the
-    model's.
+    model's. So is a method `least(prefix, earlier)` that returns [n beam], what any token whatever pays at
+    least: where that is much, knowing it keeps candidate lists short. Results do not depend on it.
     """
 
     def penalty(self, tokens: Tensor, prefix: Tensor, earlier: Earlier) -> Tensor: ...
@@ -105,16 +106,23 @@ class Cumulative:
         checks.positive("temperature", self.temperature)
 
     def penalty(self, tokens: Tensor, prefix: Tensor, earlier: Earlier) -> Tensor:
+        if_same, if_other = self._decayed(prefix, earlier)
+        says = earlier.tokens[:, None, None]  # [n 1 1 e]
+        # [n beam k e] -> [n beam k]
+        return torch.where(tokens.unsqueeze(-1) == says, if_same.unsqueeze(2), if_other.unsqueeze(2)).sum(-1)
+
+    def least(self, prefix: Tensor, earlier: Earlier) -> Tensor:
+        """What a token pays that no earlier beam says: [n beam]."""
+        return self._decayed(prefix, earlier)[1].sum(-1)
+
+    def _decayed(self, prefix: Tensor, earlier: Earlier) -> tuple[Tensor, Tensor]:
+        """What each earlier beam costs a token that is the same as its, and any other: [n beam e]."""
         time = prefix.shape[-1]
-        decay = _decay_table(self.temperature, time + 2).to(tokens.device)
+        decay = _decay_table(self.temperature, time + 2).to(prefix.device)
         # [n beam e time] -> [n beam e]
         apart = (prefix.unsqueeze(2) != earlier.beams[:, None, :, :time]).sum(-1)
-        says = earlier.tokens[:, None, None]  # [n 1 1 e]
         speaks = (earlier.tokens >= 0).unsqueeze(1)  # [n 1 e]
-        if_same = (decay[apart] * speaks).unsqueeze(2)  # [n beam 1 e]
-        if_other = (decay[apart + 1] * speaks).unsqueeze(2)
-        # [n beam k e] -> [n beam k]
-        return torch.where(tokens.unsqueeze(-1) == says, if_same, if_other).sum(-1)
+        return decay[apart] * speaks, decay[apart + 1] * speaks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,17 +193,28 @@ class Embedding:
             case NGram(n=n):
                 return self._ngram(tokens, prefix, earlier.sequences, n)
 
+    def least(self, prefix: Tensor, earlier: Earlier) -> Tensor:
+        """What a token pays that is like nothing: [n beam]."""
+        if not isinstance(self.of, Cumulative):
+            return torch.zeros(prefix.shape[:2], device=prefix.device)
+        apart = self._apart(prefix, earlier) + 1.0
+        speaks = (earlier.tokens >= 0).unsqueeze(1)
+        return (_on_grid(torch.exp(-apart / self.of.temperature)) * speaks).sum(-1)
+
     def _cumulative(self, tokens: Tensor, prefix: Tensor, earlier: Earlier, temperature: float) -> Tensor:
-        time = prefix.shape[-1]
-        before = earlier.beams[..., :time]
-        # [n beam e time] -> [n beam 1 e]
-        alike = self._cosine(
-            self._vector(prefix).unsqueeze(2), self._vector(before).unsqueeze(1)
-        ).masked_fill(prefix.unsqueeze(2) == before.unsqueeze(1), 1.0)
-        apart = (1.0 - alike).sum(-1).unsqueeze(2)
+        apart = self._apart(prefix, earlier).unsqueeze(2)
         apart = apart + (1.0 - self._alike(tokens, earlier.tokens))  # [n beam k e]
         speaks = (earlier.tokens >= 0)[:, None, None]
         return (_on_grid(torch.exp(-apart / temperature)) * speaks).sum(-1)
+
+    def _apart(self, prefix: Tensor, earlier: Earlier) -> Tensor:
+        """How far each earlier beam has drifted from each of these: [n beam e]."""
+        before = earlier.beams[..., : prefix.shape[-1]]
+        # [n beam e time] -> [n beam e]
+        alike = self._cosine(
+            self._vector(prefix).unsqueeze(2), self._vector(before).unsqueeze(1)
+        ).masked_fill(prefix.unsqueeze(2) == before.unsqueeze(1), 1.0)
+        return (1.0 - alike).sum(-1)
 
     def _ngram(self, tokens: Tensor, prefix: Tensor, sequences: Tensor, n: int) -> Tensor:
         windows = _windows(sequences, n)

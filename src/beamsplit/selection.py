@@ -77,6 +77,15 @@ class Interplay:
             penalty = penalty.to(lists.gain.dtype)
         return self.strengths * penalty.view(lists.tokens.shape)
 
+    def least(self, beams: Beams, prefix: Tensor, said: _Choice | None, dtype: torch.dtype) -> Tensor | None:
+        """[batch group beam] what any candidate costs at least, listed or not, if the term can tell."""
+        least = getattr(self.term, "least", None)
+        if least is None or (said is None and self.outside is None):
+            return None
+        floor: Tensor = least(prefix, self._earlier(beams, said))
+        # Rounded and multiplied as penalties are, which never puts the smaller above the larger.
+        return self.strengths.squeeze(2) * floor.to(dtype).view(beams.score.shape)
+
     def _earlier(self, beams: Beams, said: _Choice | None) -> Earlier:
         if self.outside is not None:
             return self.outside
@@ -118,18 +127,22 @@ def settle(
     Second comes the bound [batch group beam] on the order of what was not listed.
     """
     ranked = rule.rank(beams.score, beams.log_prob, lists)
-    cost = None if interplay is None else _settled_cost(rule, beams, lists, ranked.order, interplay)
+    cost = least = None
+    if interplay is not None:
+        cost, least = _settled_cost(rule, beams, lists, ranked.order, interplay)
     order = ranked.order if cost is None else ranked.order - cost
+    bound = ranked.bound if least is None else ranked.bound - least
     places = rule.pick(order, count)
-    return _picks(beams, lists, ranked, order, places, cost), ranked.bound
+    return _picks(beams, lists, ranked, order, places, cost), bound
 
 
 def _settled_cost(
     rule: Rule, beams: Beams, lists: Candidates, free: Tensor, interplay: Interplay
-) -> Tensor | None:
+) -> tuple[Tensor | None, Tensor | None]:
     """What candidates cost when every group says what it says in view of these very costs.
 
-    `free` [batch group beam k] is what picks are ordered by where nothing costs anything.
+    Second comes what any candidate costs at least, if that is known. `free` [batch group beam k] is what
+    picks are ordered by where nothing costs anything.
     """
     groups, width = beams.score.shape[1:]
     listed = lists.tokens.flatten(2)
@@ -149,7 +162,7 @@ def _settled_cost(
         cost = interplay.cost(beams, lists, asked, said)
     if cost is not None:
         _check_values(interplay.term, cost)
-    return cost
+    return cost, interplay.least(beams, asked[1], said, lists.gain.dtype)
 
 
 def _picks(

@@ -174,12 +174,13 @@ def test_one_number_of_groups_is_enough() -> None:
     assert {each.setting["groups"] for each in searched(5, beams=7)} == {7}
 
 
-def test_all_terms_if_the_model_has_vectors() -> None:
-    terms = tuning._terms(Tuning(task="valid.jsonl", model="en-fr"), load("en-fr"))
-    assert terms == ("hamming", "cumulative", "ngram", "embedding")
+def test_the_embedding_term_is_for_those_who_ask_for_it() -> None:
+    asked: dict[str, Any] = {"task": "valid.jsonl", "model": "en-fr"}
+    assert tuning._terms(Tuning(**asked), load("en-fr")) == ("hamming", "cumulative", "ngram")
+    assert tuning._terms(Tuning(**asked, terms=("embedding",)), load("en-fr")) == ("embedding",)
 
 
-def test_a_model_without_vectors_goes_without_the_embedding_term(tmp_path: Path) -> None:
+def test_a_model_without_vectors_does_without_the_embedding_term(tmp_path: Path) -> None:
     file = tmp_path / "numbers.jsonl"
     file.write_text('{"input": 0, "references": ["1 2"]}\n', encoding="utf-8")
     model = MarkovModel(torch.tensor([[0.1, 0.7, 0.2], [0.3, 0.1, 0.6], [0.8, 0.15, 0.05]]).log())
@@ -301,21 +302,21 @@ def test_a_run_that_was_stopped_goes_on(
 
 
 def test_files_and_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main([*COMMAND, "--trials", "2", "--limit", "2", "--out", "out"]) == 0
+    assert cli.main([*COMMAND, "--trials", "2", "--limit", "2", "--out", "out", "--target", "diversity"]) == 0
     shown = capsys.readouterr().out
     assert (folder / "out" / "tune.md").read_text(encoding="utf-8") == shown
     found = json.loads((folder / "out" / "tune.json").read_text(encoding="utf-8"))
     lines = shown.splitlines()
-    assert lines[0] == "## Diverse Beam Search, tuned for quality"
+    assert lines[0] == (
+        "## Diverse Beam Search, tuned for diversity that keeps 0.98 of beam search's quality"
+    )
     assert lines[2] == "2 inputs of valid.jsonl, model en-fr. Of 2 settings, those that no other beats:"
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("|")]
     assert cells[0] == ["", "BLEU @4", "distinct-2"]
     assert cells[2][0] == "beam search"
-    assert [row[0].endswith("(recommended)") for row in cells[3:]].count(True) == 1
-    assert (
-        cells[3][0]
-        == f"hamming, 4 groups of 1, strength {found['front'][0]['setting']['strength']} (recommended)"
-    )
+    strength = found["recommended"]["setting"]["strength"]
+    marked = [row[0] for row in cells if "recommended" in row[0]]
+    assert marked == [f"hamming, 4 groups of 1, strength {strength} (recommended)"]
     toml = shown.split("```toml\n")[1].split("```")[0]
     assert tomllib.loads(toml)["methods"]["DBS"] == found["recommended"]["setting"]
     assert "confirm it on others" in lines[-1]

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from beamsplit import ArgumentError
 from beamsplit.models import storage
 from beamsplit.models.text import PAD
+from beamsplit.progress import Progress
 from beamsplit.training import loop, teachers
 from beamsplit.training.loop import Batch, Recipe, epoch_seed, fit, imitation, mean_loss
-from beamsplit.training.progress import Progress
 from beamsplit.training.teachers import Apprenticeship, Stage
 
 CPU = torch.device("cpu")

@@ -42,7 +42,7 @@ __all__ = ["tune"]
 @click.option(
     "--terms",
     metavar="LIST",
-    help="Of hamming, cumulative, ngram, embedding (default: all that the model allows).",
+    help="Of hamming, cumulative, ngram, embedding (default: all but the last, which is slow).",
 )
 @click.option("--max-length", type=int, default=20, show_default=True, metavar="N", help="Most tokens.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only so many inputs, evenly spread.")

@@ -19,8 +19,8 @@ from beamsplit.evaluation.experiment import Experiment
 from beamsplit.evaluation.methods import Method
 from beamsplit.evaluation.models import load_model
 from beamsplit.model import StepModel
+from beamsplit.progress import Progress
 from beamsplit.search import decode
-from beamsplit.training.progress import Progress
 
 __all__ = ["cost"]
 

@@ -20,8 +20,8 @@ from beamsplit.evaluation.methods import Method
 from beamsplit.hypotheses import Hypotheses
 from beamsplit.model import StepModel
 from beamsplit.models import storage
+from beamsplit.progress import Progress
 from beamsplit.search import decode
-from beamsplit.training.progress import Progress
 
 __all__ = ["Cache", "decoded", "fingerprint"]
 

@@ -16,7 +16,7 @@ from beamsplit.errors import ArgumentError
 from beamsplit.evaluation.experiment import Experiment
 from beamsplit.metrics import DistinctN, Example, Metric, Oracle, Score, TextMetric
 from beamsplit.models import storage
-from beamsplit.training.progress import Progress
+from beamsplit.progress import Progress
 
 __all__ = ["LIST_METRICS", "TEXT_METRICS", "Lists", "Measured", "check_metrics", "measured"]
 

@@ -37,7 +37,8 @@ TARGETS = {  # what is said if no setting meets it
     "balance": "No setting gains more than it loses beside beam search",
 }
 _STRENGTHS = (0.05, 3.0)
-_TEMPERATURES = (0.2, 2.0)  # of the cumulative term: hotter is slow, and makes little difference to tokens
+_TEMPERATURES = (0.2, 10.0)  # of the cumulative term
+_ON_REQUEST = ("embedding",)  # which is slow where it is strong, since nearly all tokens pay much
 _LENGTHS = (1, 4)  # of n-grams
 _FIRST = (0.5, 0.2, 0.8)  # strengths: the paper's, and the ends of the range it recommends
 _PATIENCE = 10  # proposals a trial, since the search may propose what was tried before
@@ -64,7 +65,7 @@ class Tuning:
     """That share: 0.98, unless you say."""
     trials: int = 40
     terms: tuple[str, ...] = ()
-    """All that the model allows, unless you say."""
+    """Hamming, cumulative and n-grams, unless you say."""
     max_length: int = Experiment.max_length
     seed: int = 0
 
@@ -211,13 +212,11 @@ def _beam_search(tuning: Tuning) -> Setting:
 
 
 def _terms(tuning: Tuning, model: StepModel | None) -> Sequence[str]:
-    if getattr(model, "word_vectors", None) is not None:
-        return tuning.terms or tuple(TERMS)
-    if "embedding" in tuning.terms:
+    if "embedding" in tuning.terms and getattr(model, "word_vectors", None) is None:
         raise ArgumentError(
             f"the term 'embedding' needs word vectors, and {type(model).__name__} has none: leave it out"
         )
-    return tuning.terms or tuple(term for term in TERMS if term != "embedding")
+    return tuning.terms or tuple(term for term in TERMS if term not in _ON_REQUEST)
 
 
 def _measure(
@@ -306,9 +305,11 @@ def report(found: Mapping[str, Any]) -> str:
         + "{difference:+.2g} [{low:+.2g} to {high:+.2g}]".format(**chosen["against_beam_search"][kind])
         for figure, kind in kinds.items()
     ]
+    target, keep = found["target"]["name"], found["target"].get("keep")
+    kept = f" that keeps {keep:g} of beam search's quality" if keep else ""
     refused = f" ({found['refused']} that it does not take are left out)" if found["refused"] else ""
     paragraphs = [
-        f"## Diverse Beam Search, tuned for {found['target']['name']}",
+        f"## Diverse Beam Search, tuned for {target}{kept}",
         f"{found['items']} inputs of {found['task']}, model {found['model']}{refused}. "
         f"Of {len(found['trials'])} settings, those that no other beats:",
         "\n".join(column_table({"figures": figures}, found["figures"])),

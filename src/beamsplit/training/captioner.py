@@ -12,9 +12,9 @@ from torch import Tensor
 from beamsplit.data import Described, Features, Projection
 from beamsplit.models.pictures import Captioner, PictureModel, PictureSizes, Questioner
 from beamsplit.models.text import END, Words
+from beamsplit.progress import Progress
 from beamsplit.training.consensus import Consensus, self_critical
 from beamsplit.training.loop import Recipe, fit, imitation
-from beamsplit.training.progress import Progress
 from beamsplit.training.teachers import Apprenticeship, Stage
 from beamsplit.training.texts import Texts, TextsOfPictures
 

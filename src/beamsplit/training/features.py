@@ -10,7 +10,7 @@ from beamsplit.data import write_features
 from beamsplit.data.described import picture_of_file
 from beamsplit.errors import ArgumentError
 from beamsplit.models import vision
-from beamsplit.training.progress import Progress
+from beamsplit.progress import Progress
 
 __all__ = ["write"]
 

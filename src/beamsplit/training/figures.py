@@ -23,8 +23,8 @@ from beamsplit.model import StepModel
 from beamsplit.models import pictures, translator
 from beamsplit.models.inputs import decode_in_batches
 from beamsplit.models.text import normalised
+from beamsplit.progress import Progress
 from beamsplit.strategies import BeamSearch, DiverseBeamSearch, Strategy
-from beamsplit.training.progress import Progress
 
 __all__ = ["captioner_figures", "of", "questioner_figures", "translator_figures"]
 

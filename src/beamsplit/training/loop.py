@@ -22,7 +22,7 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 from beamsplit.errors import ArgumentError
 from beamsplit.models import storage
 from beamsplit.models.text import PAD
-from beamsplit.training.progress import Progress
+from beamsplit.progress import Progress
 
 __all__ = ["Batch", "Examples", "Loss", "Recipe", "epoch_seed", "fit", "imitation", "mean_loss"]
 

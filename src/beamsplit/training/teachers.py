@@ -14,8 +14,8 @@ from typing import Any, Generic, TypeVar
 
 import torch
 
+from beamsplit.progress import Progress
 from beamsplit.training.loop import Examples, Recipe, fit, imitation
-from beamsplit.training.progress import Progress
 
 __all__ = ["Apprenticeship", "Stage"]
 

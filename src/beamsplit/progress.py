@@ -46,11 +46,8 @@ class Progress:
 
     @contextmanager
     def bar(self, total: int, done: int = 0) -> Iterator[Bar]:
-        try:
-            from rich import progress
-            from rich.console import Console
-        except ImportError as error:
-            raise ImportError("training needs rich: pip install 'beamsplit[train]'") from error
+        from rich import progress
+        from rich.console import Console
 
         console = Console(stderr=True)
         columns = (
