@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from beamsplit.evaluation import Cache, Method, decoded
 from beamsplit.evaluation.decoding import fingerprint
@@ -120,3 +120,10 @@ def test_a_wrapped_module_is_known_by_its_weights() -> None:
     assert before is not None
     wrapped.module = captioner(1)
     assert fingerprint(wrapped) != before
+
+
+def test_a_fingerprint_takes_weights_of_any_shape() -> None:
+    network = nn.BatchNorm1d(2)  # which counts its batches in a single number
+    before = fingerprint(network)
+    network(torch.ones(2, 2))
+    assert before != fingerprint(network)

@@ -73,7 +73,7 @@ def evaluate(
     as_json: bool,
     **asked: Any,
 ) -> None:
-    r"""Decode, measure and compare as the file EXPERIMENT says, or as the options do, and print tables.
+    """Decode, measure and compare as the file EXPERIMENT says, or as the options do, and print tables.
 
     The first method is what the others are compared with; a star marks a difference whose 95% interval
     (paired bootstrap) leaves out 0. A run that is stopped goes on when it is started again.
@@ -88,7 +88,7 @@ def evaluate(
     \b
     my.jsonl has lines of    {"input": "...", "references": ["...", ...]}    ("image": a path, for pictures)
     lists.jsonl has lines of {"id": "...", "hypotheses": ["...", ...]}       (ids: the task's, or 0, 1, ...)
-    """
+    """  # noqa: D301 (click wants the character)
     from beamsplit.evaluation import Settings, markdown, run
 
     settings = Settings(

@@ -110,6 +110,11 @@ def prepare(experiment: Experiment, settings: Settings, model: StepModel | None 
     if all(isinstance(method, Saved) for method in experiment.methods):
         return Prepared(task, None, 0)
     model = model or load_model(experiment.model, settings.device)
+    for method in experiment.methods:
+        if isinstance(method, Method):
+            # What a method needs and the model lacks is said now, not when its turn comes.
+            method.guided(model)
+            method.strategy(model)
     if task.pictures:
         task = _looked_at(task, model)
     accepted = _accepted(model, task)
