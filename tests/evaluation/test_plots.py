@@ -247,6 +247,7 @@ def test_a_sweep_is_beside_the_first_method_that_varies_nothing() -> None:
         ([3], "linear", ["3"]),
         (["hamming", "ngram"], "linear", ["hamming", "ngram"]),
         ([{"term": "ngram", "n": 2}, {"term": "ngram", "n": 3}], "linear", ["ngram 2", "ngram 3"]),
+        ([{"strength": 0.2}, {"strength": 0.5}, {"strength": 0.8}], "linear", ["0.2", "0.5", "0.8"]),
     ],
 )
 def test_scales_suit_the_values(values: list[Any], scale: str, ticks: list[str]) -> None:

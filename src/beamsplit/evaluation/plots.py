@@ -155,9 +155,15 @@ def _series(results: Results) -> list[_Series]:
     found = []
     for series, names in members.items():
         # Of settings that vary together, the first stands for all, as it does in the methods' names.
-        varied = [next(iter(results["methods"][name]["varied"].items()), ("", None)) for name in names]
+        varied = [_first_varied(results["methods"][name]["varied"]) for name in names]
         found.append(_Series(series, names, varied[0][0], [value for _, value in varied]))
     return found
+
+
+def _first_varied(varied: Mapping[str, Any]) -> tuple[str, Any]:
+    """`{"mmi": {"strength": 0.1}}` varies a strength."""
+    key, value = next(iter(varied.items()), ("", None))
+    return _first_varied(value) if isinstance(value, Mapping) and len(value) == 1 else (key, value)
 
 
 def _texts(results: Results) -> list[str]:
