@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from beamsplit.cli.options import with_settings
 from beamsplit.errors import BeamsplitError
 from beamsplit.evaluation import Settings, read_experiment, run
 from beamsplit.evaluation.plots import save
@@ -24,15 +25,11 @@ QUOTABLE = "coco."  # captions may be quoted (CC BY 4.0); what people said of ot
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("names", nargs=-1)
-@click.option("--data", metavar="DIR", help="The data folder (default: $BEAMSPLIT_DATA).")
-@click.option("--device", metavar="DEVICE", help="Where to decode, such as cuda.")
-@click.option("--batch-size", type=click.IntRange(min=1), default=32, show_default=True)
-@click.option("--cache", type=click.Path(path_type=Path), default=Path(".beamsplit-cache"), show_default=True)
-@click.option("--draws", type=click.IntRange(min=1), default=1000, show_default=True)
+@with_settings
 @click.option(
     "--tables", "only_tables", is_flag=True, help="Only write the page's tables from what is there."
 )
-def main(names: Sequence[str], only_tables: bool, **options: Any) -> None:
+def main(names: Sequence[str], only_tables: bool, settings: Settings) -> None:
     """Run the experiments NAMES, such as coco or validation/vqg, or all of them."""
     known = {
         str(path.relative_to(HERE).with_suffix("")): path
@@ -44,7 +41,7 @@ def main(names: Sequence[str], only_tables: bool, **options: Any) -> None:
             raise click.UsageError(f"there is no experiment {name!r}: there are {', '.join(known)}")
     for name in () if only_tables else names or known:
         begin = time.perf_counter()
-        _write(name, run(read_experiment(known[name]), Settings(**options)))
+        _write(name, run(read_experiment(known[name]), settings))
         print(f"{name}: {time.perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
     page = DOCS / "results.md"
     write_bytes(page, renewed(page.read_text(encoding="utf-8"), DOCS / "results").encode())

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from beamsplit.cli.options import with_settings
 from beamsplit.errors import ArgumentError
 from beamsplit.models.storage import write_bytes
 
 if TYPE_CHECKING:
-    from beamsplit.evaluation import Experiment
+    from beamsplit.evaluation import Experiment, Settings
 
 __all__ = ["evaluate"]
 
@@ -40,20 +41,7 @@ __all__ = ["evaluate"]
 @click.option("--strength", type=float, metavar="X", help="Of the diverse strategies (default: 0.5).")
 @click.option("--diversity", metavar="TERM", help="hamming (default), cumulative, ngram or embedding.")
 @click.option("--max-length", type=click.IntRange(min=1), metavar="N", help="Most tokens of an output.")
-@click.option("--data", metavar="DIR", help="The data folder (default: $BEAMSPLIT_DATA).")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only so many inputs, evenly spread.")
-@click.option("--device", metavar="DEVICE", help="Where to decode, such as cuda.")
-@click.option("--batch-size", type=click.IntRange(min=1), default=32, show_default=True)
-@click.option(
-    "--cache",
-    type=click.Path(path_type=Path),
-    default=Path(".beamsplit-cache"),
-    show_default=True,
-    help="A folder for lists that are decoded, so that scoring again is free.",
-)
-@click.option(
-    "--draws", type=click.IntRange(min=1), default=1000, show_default=True, help="Of the bootstrap."
-)
+@with_settings
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -62,16 +50,7 @@ __all__ = ["evaluate"]
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 def evaluate(
-    experiment: Path | None,
-    data: str | None,
-    limit: int | None,
-    device: str | None,
-    batch_size: int,
-    cache: Path,
-    draws: int,
-    out: Path | None,
-    as_json: bool,
-    **asked: Any,
+    experiment: Path | None, out: Path | None, as_json: bool, settings: Settings, **asked: Any
 ) -> None:
     """Decode, measure and compare as the file EXPERIMENT says, or as the options do, and print tables.
 
@@ -89,11 +68,8 @@ def evaluate(
     my.jsonl has lines of    {"input": "...", "references": ["...", ...]}    ("image": a path, for pictures)
     lists.jsonl has lines of {"id": "...", "hypotheses": ["...", ...]}       (ids: the task's, or 0, 1, ...)
     """  # noqa: D301 (click wants the character)
-    from beamsplit.evaluation import Settings, markdown, run
+    from beamsplit.evaluation import markdown, run
 
-    settings = Settings(
-        data=data, cache=cache, limit=limit, draws=draws, device=device, batch_size=batch_size
-    )
     found = run(_experiment(experiment, asked), settings)
     tables, figures = markdown(found), json.dumps(found, indent=1, ensure_ascii=False) + "\n"
     if out is not None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from beamsplit.cli.options import with_settings
 from beamsplit.models.storage import write_bytes
+
+if TYPE_CHECKING:
+    from beamsplit.evaluation import Settings
 
 __all__ = ["tune"]
 
@@ -45,17 +49,7 @@ __all__ = ["tune"]
     help="Of hamming, cumulative, ngram, embedding (default: all but the last, which is slow).",
 )
 @click.option("--max-length", type=int, default=20, show_default=True, metavar="N", help="Most tokens.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only so many inputs, evenly spread.")
-@click.option("--data", metavar="DIR", help="The data folder (default: $BEAMSPLIT_DATA).")
-@click.option(
-    "--cache",
-    type=click.Path(path_type=Path),
-    default=Path(".beamsplit-cache"),
-    show_default=True,
-    help="A folder for lists that are decoded, so that the same again is free.",
-)
-@click.option("--device", metavar="DEVICE", help="Where to decode, such as cuda.")
-@click.option("--batch-size", type=click.IntRange(min=1), default=32, show_default=True)
+@with_settings
 @click.option(
     "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Of the search."
 )
@@ -63,7 +57,7 @@ __all__ = ["tune"]
     "--out", type=click.Path(path_type=Path), metavar="DIR", help="Write tune.json and tune.md there."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-def tune(out: Path | None, as_json: bool, terms: str | None, **asked: Any) -> None:
+def tune(out: Path | None, as_json: bool, terms: str | None, settings: Settings, **asked: Any) -> None:
     """Search term, number of groups and strength of Diverse Beam Search on validation data.
 
     Prints the settings that no other beats in both quality and diversity, beside beam search of the same
@@ -81,11 +75,8 @@ def tune(out: Path | None, as_json: bool, terms: str | None, **asked: Any) -> No
     beamsplit tune --task valid.jsonl --model en-fr
     beamsplit tune --task valid.jsonl --model en-fr --target diversity --keep 0.95 --out results/
     """  # noqa: D301 (click wants the character)
-    from beamsplit.evaluation import Settings, tuning
+    from beamsplit.evaluation import tuning
 
-    settings = Settings(
-        **{name: asked.pop(name) for name in ("data", "cache", "limit", "device", "batch_size")}
-    )
     chosen = () if terms is None else tuple(term.strip() for term in terms.split(","))
     found = tuning.tune(tuning.Tuning(terms=chosen, **asked), settings)
     text, figures = tuning.report(found), json.dumps(found, indent=1, ensure_ascii=False) + "\n"

@@ -1,0 +1,69 @@
+"""Options that commands have in common."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+__all__ = ["with_settings"]
+
+_OPTIONS = (
+    click.option("--data", metavar="DIR", help="The data folder (default: $BEAMSPLIT_DATA)."),
+    click.option(
+        "--limit", type=click.IntRange(min=1), metavar="N", help="Only so many inputs, evenly spread."
+    ),
+    click.option("--device", metavar="DEVICE", help="Where to decode, such as cuda."),
+    click.option(
+        "--batch-size",
+        type=click.IntRange(min=1),
+        metavar="N",
+        default=32,
+        show_default=True,
+        help="Inputs at once.",
+    ),
+    click.option(
+        "--cache",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        default=Path(".beamsplit-cache"),
+        show_default=True,
+        help="Where lists are kept once they are decoded, so that the same again is free.",
+    ),
+    click.option(
+        "--draws",
+        type=click.IntRange(min=1),
+        metavar="N",
+        default=1000,
+        show_default=True,
+        help="Of the bootstrap.",
+    ),
+)
+
+
+def with_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """Options for where things are and how hard to look, which the command gets as `settings`."""
+
+    @functools.wraps(command)
+    def called(
+        data: str | None,
+        limit: int | None,
+        device: str | None,
+        batch_size: int,
+        cache: Path,
+        draws: int,
+        **rest: Any,
+    ) -> None:
+        from beamsplit.evaluation import Settings
+
+        settings = Settings(
+            data=data, limit=limit, device=device, batch_size=batch_size, cache=cache, draws=draws
+        )
+        command(settings=settings, **rest)
+
+    for option in reversed(_OPTIONS):
+        called = option(called)
+    return called
