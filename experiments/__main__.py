@@ -27,10 +27,21 @@ QUOTABLE = "coco."  # captions may be quoted (CC BY 4.0); what people said of ot
 @click.argument("names", nargs=-1)
 @with_settings
 @click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write there, and leave docs/results and the page alone.",
+)
+@click.option(
     "--tables", "only_tables", is_flag=True, help="Only write the page's tables from what is there."
 )
-def main(names: Sequence[str], only_tables: bool, settings: Settings) -> None:
-    """Run the experiments NAMES, such as coco or validation/vqg, or all of them."""
+def main(names: Sequence[str], out: Path | None, only_tables: bool, settings: Settings) -> None:
+    """Run the experiments NAMES, such as coco or validation/vqg, or all of them.
+
+    \b
+    python -m experiments                             all, for docs/results and the page
+    python -m experiments --limit 100 --out quick     all, a little of each
+    """  # noqa: D301 (click wants the character)
     known = {
         str(path.relative_to(HERE).with_suffix("")): path
         # Validation first: what is chosen there is used in the others.
@@ -41,17 +52,18 @@ def main(names: Sequence[str], only_tables: bool, settings: Settings) -> None:
             raise click.UsageError(f"there is no experiment {name!r}: there are {', '.join(known)}")
     for name in () if only_tables else names or known:
         begin = time.perf_counter()
-        _write(name, run(read_experiment(known[name]), settings))
+        _write(name, run(read_experiment(known[name]), settings), out or DOCS / "results")
         print(f"{name}: {time.perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
-    page = DOCS / "results.md"
-    write_bytes(page, renewed(page.read_text(encoding="utf-8"), DOCS / "results").encode())
+    if out is None:
+        page = DOCS / "results.md"
+        write_bytes(page, renewed(page.read_text(encoding="utf-8"), DOCS / "results").encode())
 
 
-def _write(name: str, results: dict[str, Any]) -> None:
+def _write(name: str, results: dict[str, Any], out: Path) -> None:
     for example in results["examples"]:
         example["references"] = example["references"] if results["task"].startswith(QUOTABLE) else []
     text = json.dumps(results, indent=1, ensure_ascii=False) + "\n"
-    path = DOCS / "results" / f"{name}.json"
+    path = out / f"{name}.json"
     write_bytes(path, text.encode())
     save(results, path.parent, path.stem, formats=("svg",))
 

@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import experiments.__main__ as runner
 import pytest
+from click.testing import CliRunner
 from experiments.choice import best_of_families, choice_table, deciding
 from experiments.report import renewed
 
@@ -140,3 +142,20 @@ def test_a_choice_is_shown_with_its_figures() -> None:
         ["DBS", "strength 0.5", "1.800", "0.400", "0.900"],
         ["MMI", "strength 0.1, first 3", "1.400", "0.250", "1.000"],
     ]
+
+
+def test_experiments_are_run_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "HERE", tmp_path)
+    (tmp_path / "mine.jsonl").write_text('{"input": "a", "references": ["le chat dort"]}\n', encoding="utf-8")
+    (tmp_path / "said.jsonl").write_text('{"id": 0, "hypotheses": ["le chat dort"]}\n', encoding="utf-8")
+    experiment = 'task = "mine.jsonl"\nmetrics = ["chrf"]\nshow = 1\n[methods.A]\nkind = "lists"\n'
+    (tmp_path / "mine.toml").write_text(experiment + 'file = "said.jsonl"\n', encoding="utf-8")
+    done = CliRunner().invoke(runner.main, ["--out", str(tmp_path / "out"), "--draws", "10"])
+    assert done.exit_code == 0
+    found = json.loads((tmp_path / "out" / "mine.json").read_text(encoding="utf-8"))
+    assert found["figures"]["oracle_chrf@1"]["A"]["value"] == 100
+    assert found["examples"][0]["lists"]["A"][0]["text"] == "le chat dort"
+    assert found["examples"][0]["references"] == []  # not ours to print
+    unknown = CliRunner().invoke(runner.main, ["yours", "--out", str(tmp_path / "out")])
+    assert unknown.exit_code == 2
+    assert "there is no experiment 'yours': there are mine" in unknown.output
