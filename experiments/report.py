@@ -23,11 +23,11 @@ _BLOCK = re.compile(r"<!-- (?P<name>[\w/-]+): (?P<what>[^\n]*) -->\n.*?<!-- end 
 
 KINDS: dict[str, Callable[..., list[str]]] = {
     "about": lambda results: tables.about(results),
-    "oracle": tables.oracle_table,
+    "oracle": lambda results, metric, *distinct: tables.oracle_table(results, metric, bool(distinct)),
     "lists": tables.list_table,
     "parts": lambda results, by, metric: tables.parts_table(results, by, metric),
     "cost": tables.cost_table,
-    "examples": lambda results, count="5": tables.examples(results, int(count)),
+    "examples": lambda results, count, *methods: tables.examples(results, int(count), methods),
     "chosen": choice_table,
     "columns": lambda results, *columns: tables.column_table(results, columns),
 }

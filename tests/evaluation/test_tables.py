@@ -262,3 +262,12 @@ def test_a_whole_page() -> None:
     assert lines[:3] == ["## Made up", "", "3 inputs of mine.jsonl, 5 references each, model en-fr."]
     assert not any(line.startswith("###") for line in lines)
     assert markdown(results()).endswith("|\n")
+
+
+def test_lists_of_some_methods() -> None:
+    line = {"text": "le chat", "log_prob": None}
+    found = {
+        "examples": [{"id": "4", "part": "", "references": [], "lists": {"A": [line], "B": [line]}}],
+    }
+    assert examples(found, 1, ["B"])[2].split() == ["|", "B", "|"]
+    assert examples(found, 1)[2].split() == ["|", "A", "|", "B", "|"]

@@ -5,7 +5,7 @@ A star marks a difference from the first method whose 95% interval leaves out 0;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 __all__ = [
@@ -133,11 +133,15 @@ def cost_table(results: Results) -> list[str]:
     return aligned(["", "time", "beside the first, in the same turn", "peak memory"], rows)
 
 
-def examples(results: Results, shown: int = _SHOWN) -> list[str]:
-    """Lists side by side: what people said, and the first of each method."""
+def examples(results: Results, shown: int = _SHOWN, methods: Collection[str] = ()) -> list[str]:
+    """Lists side by side: what people said, and the first of each method, or of these."""
     lines: list[str] = []
     for each in results["examples"]:
-        lists = {name: [line["text"] for line in found[:shown]] for name, found in each["lists"].items()}
+        lists = {
+            name: [line["text"] for line in found[:shown]]
+            for name, found in each["lists"].items()
+            if not methods or name in methods
+        }
         if each["references"]:
             lists = {"people": each["references"][:shown], **lists}
         longest = max(map(len, lists.values()))
