@@ -55,8 +55,17 @@ def main(names: Sequence[str], out: Path | None, only_tables: bool, settings: Se
         _write(name, run(read_experiment(known[name]), settings), out or DOCS / "results")
         print(f"{name}: {time.perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
     if out is None:
-        page = DOCS / "results.md"
-        write_bytes(page, renewed(page.read_text(encoding="utf-8"), DOCS / "results").encode())
+        _renew_page()
+
+
+def _renew_page() -> None:
+    """Its tables from what was found; of the pictures, only those that it shows are kept."""
+    page, results = DOCS / "results.md", DOCS / "results"
+    text = renewed(page.read_text(encoding="utf-8"), results)
+    write_bytes(page, text.encode())
+    for picture in results.rglob("*.svg"):
+        if f"({picture.relative_to(DOCS)})" not in text:
+            picture.unlink()
 
 
 def _write(name: str, results: dict[str, Any], out: Path) -> None:

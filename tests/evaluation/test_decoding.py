@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from torch import Tensor, nn
 
 from beamsplit.evaluation import Cache, Method, decoded
 from beamsplit.evaluation.decoding import fingerprint
-from beamsplit.models import Captioner, PictureSizes
+from beamsplit.models import Captioner, PictureSizes, load, storage
 from beamsplit.models.text import Words
 from beamsplit.testing import MarkovModel
 
@@ -80,6 +82,34 @@ def test_a_run_that_was_killed_while_writing_goes_on(tmp_path: Path) -> None:
     assert sorted(file.read_text(encoding="utf-8").splitlines()) == sorted(content.splitlines())
 
 
+DAMAGES: dict[str, Callable[[str], str]] = {
+    "half a line": lambda line: line[: len(line) // 2],
+    "zeros": lambda line: "\0" * len(line),
+    "nothing": lambda line: "",
+    "no object": lambda line: "[]",
+    "no input": lambda line: line.replace('"input"', '"imput"'),
+    "no list": lambda line: json.dumps({**json.loads(line), "list": "[{}]"}),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_line_is_passed_over_and_decoded_again(
+    damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = counted()
+    whole = lists(model, tmp_path)
+    (file,) = tmp_path.iterdir()
+    lines = file.read_text(encoding="utf-8").splitlines()
+    lines[3] = DAMAGES[damage](lines[3])
+    file.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    assert capsys.readouterr().err == ""
+    assert lists(model, tmp_path) == whole
+    assert model.looked == 8
+    assert capsys.readouterr().err == f"{file}: 1 damaged lines are passed over and decoded again\n"
+    assert lists(model, tmp_path) == whole  # what was decoded again is kept
+    assert model.looked == 8
+
+
 def test_other_models_and_settings_have_files_of_their_own(tmp_path: Path) -> None:
     lists(captioner(), tmp_path)
     lists(captioner(1), tmp_path)
@@ -113,17 +143,54 @@ def test_a_model_that_nothing_tells_from_others_has_no_fingerprint() -> None:
     assert fingerprint(MarkovModel(torch.zeros(2, 2))) is None
 
 
-def test_a_wrapped_module_is_known_by_its_weights() -> None:
-    wrapped: Any = MarkovModel(torch.zeros(2, 2))
-    wrapped.module = captioner()
-    before = fingerprint(wrapped)
+class Own(nn.Module):
+    """A model of a user's, whose code may change while its weights do not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights = nn.Linear(2, 2)
+
+
+class Wrapper:
+    """A module, and what else its outputs depend on."""
+
+    def __init__(self, module: nn.Module, origin: str | None = None) -> None:
+        self.module = module
+        self.origin = origin
+
+
+def test_weights_alone_do_not_tell_a_model_of_ones_own() -> None:
+    assert fingerprint(Own()) is None
+    named: Any = Own()
+    named.fingerprint = "the first"
+    assert fingerprint(named) == "Own the first"
+    named.fingerprint = 1  # is no text
+    assert fingerprint(named) is None
+
+
+def test_a_wrapped_module_is_known_by_its_origin_and_its_weights() -> None:
+    assert fingerprint(Wrapper(captioner())) is None
+    assert fingerprint(Wrapper(captioner(), "here")) == fingerprint(Wrapper(captioner(), "here"))
+    kinds = {fingerprint(Wrapper(captioner(seed), origin)) for seed in (0, 1) for origin in ("here", "there")}
+    assert len(kinds) == 4
+    assert None not in kinds
+
+
+def test_our_own_models_are_known_by_their_weights() -> None:
+    translator = load("en-fr")
+    before = fingerprint(translator)
     assert before is not None
-    wrapped.module = captioner(1)
-    assert fingerprint(wrapped) != before
+    assert before.startswith("Translator ")
+    with torch.no_grad():
+        next(translator.parameters()).flatten()[0] += 1
+    assert fingerprint(translator) != before
 
 
-def test_a_fingerprint_takes_weights_of_any_shape() -> None:
+def test_weights_of_any_shape_have_a_fingerprint() -> None:
+    one, two = (storage.fingerprint([torch.tensor(number)]) for number in (1, 2))
+    assert one != two
+    assert one != storage.fingerprint([torch.tensor([1])])
     network = nn.BatchNorm1d(2)  # which counts its batches in a single number
-    before = fingerprint(network)
+    before = fingerprint(Wrapper(network, "here"))
     network(torch.ones(2, 2))
-    assert before != fingerprint(network)
+    assert before != fingerprint(Wrapper(network, "here"))

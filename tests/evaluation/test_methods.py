@@ -141,10 +141,17 @@ def test_what_the_embedding_is_of_may_be_a_table() -> None:
     assert torch.equal(term.vectors, model.word_vectors)
 
 
-def test_lists_in_a_file_are_looked_for_in_the_folder() -> None:
-    (only,) = methods_of({"theirs": {"kind": "lists", "file": "lists.jsonl"}}, "it", Path("there"))
-    assert only == Saved(name="theirs", file=Path("there/lists.jsonl"))
-    assert only.description == {"kind": "lists", "file": str(Path("there/lists.jsonl"))}
+def test_lists_in_a_file_are_looked_for_in_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "lists.jsonl").touch()
+    (only,) = methods_of({"theirs": {"kind": "lists", "file": "lists.jsonl"}}, "it", tmp_path)
+    assert only == Saved(name="theirs", file=tmp_path / "lists.jsonl")
+    assert only.description == {"kind": "lists", "file": str(tmp_path / "lists.jsonl")}
+
+
+def test_lists_that_are_not_in_the_folder_are_in_the_current_one(tmp_path: Path) -> None:
+    (tmp_path / "lists.jsonl").mkdir()  # which is no file of lists
+    (only,) = methods_of({"theirs": {"kind": "lists", "file": "lists.jsonl"}}, "it", tmp_path)
+    assert only == Saved(name="theirs", file=Path("lists.jsonl"))
 
 
 ONE_OF_EACH: dict[str, dict[str, Any]] = {

@@ -66,7 +66,7 @@ def test_tables(capsys: pytest.CaptureFixture[str]) -> None:
     lines = said(capsys, *COMMAND, "--strategies", "bs, dbs,sampling", *QUICK).splitlines()
     assert lines[0] == "## mine.jsonl"
     tables = [line.split("|")[1].strip() for line in lines if line.startswith("| ")]
-    assert tables == ["", "bs", "dbs", "sampling"] * 3  # BLEU, chrF, and whole lists
+    assert tables == ["", "bs", "dbs", "sampling"] * 4  # BLEU, chrF, whole lists, and all of them together
 
 
 def test_the_options_arrive(capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,7 +127,7 @@ GIVE = "give an EXPERIMENT file, or --task with --model and --strategies, or --t
         ),
         (
             (*COMMAND, "--strategies", "dbs", "--beams", "10", "--groups", "4"),
-            "10 beams cannot be divided into 4 groups alike",
+            "10 beams cannot be divided into 4 groups alike: give one of 1, 2, 5, 10",
         ),
         (
             (*COMMAND, "--strategies", "dbs", "--beams", "0"),
@@ -182,5 +182,8 @@ def test_refused(arguments: tuple[str, ...], message: str, capsys: pytest.Captur
 
 
 def test_widths_are_checked_for_those_who_call() -> None:
-    with pytest.raises(ArgumentError, match=r"^5 beams cannot be divided into 2 groups alike$"):
-        Widths(beams=5, groups=2)
+    message = "12 beams cannot be divided into 5 groups alike: give one of 1, 2, 3, 4, 6, 12"
+    with pytest.raises(ArgumentError, match=f"^{message}$"):
+        Widths(beams=12, groups=5)
+    for groups in (1, 2, 3, 4, 6, 12):
+        Widths(beams=12, groups=groups)

@@ -102,11 +102,13 @@ def test_files_and_tables(experiment: Path, capsys: pytest.CaptureFixture[str], 
     lines = shown.splitlines()
     assert lines[0] == "## Two ways to translate"
     tables = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| ")]
-    assert [row[0] for row in tables] == ["", "BS", "DBS"] * 3  # a table for each metric, and one for lists
+    # A table for each metric, one for lists and one for all of them together.
+    assert [row[0] for row in tables] == ["", "BS", "DBS"] * 4
     assert [row[1:] for row in tables[:6:3]] == [
         [f"{metric} {of}" for of in ("top-1", "@2", "@4")] for metric in ("BLEU", "chrF")
     ]
     assert tables[6][1:3] == ["distinct-1", "distinct-2"]
+    assert tables[9][1:] == ["corpus distinct-1, %", "corpus distinct-2, %"]
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def test_those_that_are_named_are_shown(tmp_path: Path) -> None:
     assert [line["log_prob"] for line in four["lists"]["BS"]] == pytest.approx(
         torch.tensor([0.48, 0.21]).log().tolist(), abs=1e-5
     )
-    assert (four["references"], four["part"]) == (["1 2"], "")
+    assert (four["references"], four["part"], four["input"]) == (["1 2"], "", "")  # its input is no text
 
 
 def test_an_id_that_is_none_is_refused_before_anything_is_decoded(tmp_path: Path) -> None:
@@ -162,10 +162,32 @@ def test_a_model_without_words_says_numbers(tmp_path: Path) -> None:
     assert found["figures"]["oracle_sentence_bleu@1"]["BS"]["value"] == pytest.approx(100)
 
 
-def test_a_model_that_does_not_say_which_it_is_leaves_nothing_in_the_cache(tmp_path: Path) -> None:
-    first = results(tmp_path)
-    assert not (tmp_path / "cache").exists()
-    assert results(tmp_path) == first
+class Module(torch.nn.Module):
+    """One with weights, which do not say all: the code may change."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights = torch.nn.Parameter(numbers().table)
+        self.start, self.step = numbers().start, numbers().step
+        self.select, self.join = numbers().select, numbers().join
+
+
+@pytest.mark.parametrize("make", [numbers, Module])
+def test_a_model_that_does_not_say_which_it_is_leaves_nothing_in_the_cache(
+    make: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    methods = {"BS": BEAM, "S": DRAWN}
+    first = results(tmp_path, model=make(), methods=methods)
+    said = capsys.readouterr().err.splitlines()
+    about = "give it a `fingerprint`, a text that is another when its outputs are"
+    assert said.count(f"lists of {type(make()).__name__} are not kept: {about}") == 1
+    assert list((tmp_path / "cache").iterdir()) == []
+    assert results(tmp_path, model=make(), methods=methods) == first
+
+
+def test_of_lists_that_are_kept_nothing_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results(tmp_path, model=Named("v1"))
+    assert "kept" not in capsys.readouterr().err
 
 
 def test_a_model_that_says_which_it_is_decodes_once(tmp_path: Path) -> None:
@@ -173,6 +195,62 @@ def test_a_model_that_says_which_it_is_decodes_once(tmp_path: Path) -> None:
     (file,) = (tmp_path / "cache").iterdir()
     assert json.loads(file.read_text(encoding="utf-8").splitlines()[0])["model"] == "Named v1"
     assert results(tmp_path, model=silent("v1")) == before
+
+
+class Ending(Named):
+    """After 0 comes the end, after 1 comes 0, after 2 comes 1: input 0 has one token, 1 has two, 2 three."""
+
+    end = 3
+
+    def __init__(self) -> None:
+        super().__init__("ending")
+        self.table = torch.tensor([[0.0, 0, 0, 1], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1]]).log()
+        self.to_text = lambda tokens: " ".join(map(str, tokens))
+
+
+@pytest.mark.parametrize(
+    ("count", "max_length", "message"),
+    [
+        (3, 3, ""),
+        (3, 2, "1 of 3 outputs of BS were cut off at max_length 2: should it be larger?\n"),
+        (3, 1, "2 of 3 outputs of BS were cut off at max_length 1: should it be larger?\n"),
+    ],
+)
+def test_outputs_that_were_cut_off_are_told(
+    count: int, max_length: int, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results(tmp_path, count, Ending(), max_length=max_length, methods={"BS": {"kind": "beam", "beams": 1}})
+    assert capsys.readouterr().err == message
+
+
+@pytest.mark.parametrize(("complete", "message"), [(99, ""), (98, "1 of 99 outputs of BS were cut off")])
+def test_one_in_a_hundred_may_be_cut_off(
+    complete: int, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inputs = [*[0] * complete, 1]
+    lines = ({"input": each, "references": ["1 2"]} for each in inputs)
+    task = str(write_lines(tmp_path / "many.jsonl", *lines))
+    methods = {"BS": {"kind": "beam", "beams": 1}}
+    results(tmp_path, model=Ending(), task=task, max_length=1, methods=methods)
+    shown = capsys.readouterr().err
+    assert shown.startswith(message)
+    assert bool(shown) == bool(message)
+
+
+def test_outputs_without_text_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    message = "outputs of BS are numbers: the model has no `to_text`"
+    results(tmp_path, model=Named("v1"))
+    assert capsys.readouterr().err.splitlines().count(message) == 1
+    results(tmp_path, model=Ending())
+    assert "numbers" not in capsys.readouterr().err
+
+
+def test_the_best_of_more_than_there_are_is_not_asked_for(tmp_path: Path) -> None:
+    drawn = {"kind": "sampling", "samples": 6}
+    found = results(tmp_path, metrics=["bleu"], oracle=[1, 5, 10, 20], methods={"S": drawn, "BS": BEAM})
+    names = [name for name in found["figures"] if "@" in name]
+    assert names == [f"oracle_sentence_bleu@{k}" for k in (1, 5, 6)]
+    assert found["lengths"] == {"S": {"fewest": 6, "most": 6}, "BS": {"fewest": 2, "most": 2}}
 
 
 def test_another_version_of_a_model_has_lists_of_its_own(tmp_path: Path) -> None:

@@ -56,9 +56,9 @@ def likely(*log_probs: float) -> list[dict[str, Any]]:
 
 def test_an_exact_match_is_worth_a_hundred(capsys: pytest.CaptureFixture[str]) -> None:
     figures = results(capsys)["figures"]
-    bleu = {k: figures[f"oracle_sentence_bleu@{k}"] for k in (1, 5, 10, 20)}
-    assert [bleu[k]["A"]["value"] for k in bleu] == pytest.approx([0, 100, 100, 100])
-    assert [bleu[k]["B"]["value"] for k in bleu] == pytest.approx([100] * 4)
+    bleu = {k: figures[f"oracle_sentence_bleu@{k}"] for k in (1, 3)}
+    assert [bleu[k]["A"]["value"] for k in bleu] == pytest.approx([0, 100])
+    assert [bleu[k]["B"]["value"] for k in bleu] == pytest.approx([100] * 2)
     assert bleu[1]["B"]["against_first"]["difference"] == pytest.approx(100)
     # A: two lists, 1 + 6 and 1 + 6 + 5 words; B: 6 + 1 and 6 + 1.
     assert figures["length"]["A"]["value"] == pytest.approx((7 + 12) / 5)
@@ -90,7 +90,10 @@ def test_a_part_of_the_task_needs_a_part_of_the_lists(
     write_lines(folder / "a.jsonl", SECOND[0])
     found = results(capsys, "--limit", "1")
     assert found["items"] == 1
-    assert found["figures"]["oracle_sentence_bleu@5"]["A"]["value"] == pytest.approx(100)
+    assert found["figures"]["oracle_sentence_bleu@2"]["A"]["value"] == pytest.approx(100)
+
+
+TABLES = '[methods.A]\nkind = "lists"\nfile = "a.jsonl"\n'
 
 
 def test_lists_in_an_experiment_are_beside_its_file(
@@ -98,13 +101,26 @@ def test_lists_in_an_experiment_are_beside_its_file(
 ) -> None:
     (folder / "elsewhere").mkdir()
     monkeypatch.chdir(folder / "elsewhere")
+    # There is one of the same name in the current folder, which has nothing to do with it.
+    write_lines(folder / "elsewhere" / "a.jsonl", *({**each, "hypotheses": ["no"] * 2} for each in FIRST))
     file = folder / "mine.toml"
-    table = '[methods.A]\nkind = "lists"\nfile = "a.jsonl"\n'
-    file.write_text(f'task = "../mine.jsonl"\nmetrics = ["bleu"]\noracle = [2]\n{table}', encoding="utf-8")
+    file.write_text(f'task = "../mine.jsonl"\nmetrics = ["bleu"]\noracle = [2]\n{TABLES}', encoding="utf-8")
     found = json.loads(said(capsys, str(file), "--json"))
     assert found["figures"]["oracle_sentence_bleu@2"]["A"]["value"] == pytest.approx(100)
     assert found["methods"]["A"]["kind"] == "lists"
     assert found["model"] == "none"
+
+
+def test_lists_that_are_not_beside_the_file_are_in_the_current_folder(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = folder / "experiments" / "mine.toml"
+    file.parent.mkdir()
+    file.write_text(f'task = "mine.jsonl"\nmetrics = ["bleu"]\noracle = [2]\n{TABLES}', encoding="utf-8")
+    found = json.loads(said(capsys, str(file), "--json"))
+    assert found["figures"]["oracle_sentence_bleu@2"]["A"]["value"] == pytest.approx(100)
+    (folder / "a.jsonl").unlink()
+    assert refusal(capsys, str(file)).startswith("a.jsonl cannot be read: ")
 
 
 def test_no_model_is_loaded(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,10 +148,11 @@ def test_without_log_probabilities_the_rest_is_measured(
 ) -> None:
     write_lines(folder / "b.jsonl", *likely(-1, -2))
     found = results(capsys)
-    assert found["unavailable"] == {"log-prob": "not all lists have log-probabilities"}
+    reason = 'not all lists have log-probabilities (in files: {"text": ..., "log_prob": ...})'
+    assert found["unavailable"] == {"log-prob": reason}
     assert "top_log_prob" not in found["figures"]
     assert "length" in found["figures"]
-    assert "Without log-prob: not all lists have log-probabilities." in said(capsys, *COMMAND)
+    assert f"Without log-prob: {reason}." in said(capsys, *COMMAND)
 
 
 @pytest.mark.parametrize("other", ["b", {"text": "b"}])
@@ -150,19 +167,49 @@ def test_log_probabilities_of_some_texts_are_none(other: Any, folder: Path) -> N
 # What to know
 
 
-def test_short_lists_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    assert results(capsys)["short"] == {"A": 2, "B": 2}
-    assert "2 lists of A are shorter than the largest k" in said(capsys, *COMMAND)
+def oracles(found: dict[str, Any]) -> list[str]:
+    return [name.split("@")[1] for name in found["figures"] if name.startswith("oracle_sentence_bleu@")]
 
 
-def test_lists_that_are_long_enough_are_not_counted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = folder / "mine.toml"
-    file.write_text('metrics = ["bleu"]\noracle = [1, 3]\n', encoding="utf-8")
-    shown = said(capsys, str(file), *COMMAND, "--json")
-    assert json.loads(shown)["short"] == {"A": 1, "B": 2}  # one of A's has three
-    file.write_text('metrics = ["bleu"]\noracle = [2]\n', encoding="utf-8")
-    assert json.loads(said(capsys, str(file), *COMMAND, "--json"))["short"] == {}
-    assert "shorter" not in said(capsys, str(file), *COMMAND)
+def of(count: int) -> list[dict[str, Any]]:
+    """Lists of so many, the right one last."""
+    return [
+        {"id": name, "hypotheses": [f"no {place}" for place in range(count - 1)] + [text]}
+        for name, text in (("x", CAT), (7, DOG))
+    ]
+
+
+def test_the_best_of_more_than_there_are_is_the_best_of_all(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in "ab":
+        write_lines(folder / f"{name}.jsonl", *of(6))
+    found = results(capsys, "--k", "1,5,10,20")
+    assert oracles(found) == ["1", "5", "6"]
+    assert found["figures"]["oracle_sentence_bleu@6"]["A"]["value"] == pytest.approx(100)
+    assert found["figures"]["oracle_sentence_bleu@5"]["A"]["value"] < 50
+    assert oracles(results(capsys)) == ["1", "5", "6"]  # which are asked for unless one says
+    assert oracles(results(capsys, "--k", "2,6")) == ["2", "6"]
+
+
+def test_the_longest_list_counts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_lines(folder / "b.jsonl", *of(6))
+    found = results(capsys)
+    assert oracles(found) == ["1", "5", "6"]
+    assert found["lengths"] == {"A": {"fewest": 2, "most": 3}, "B": {"fewest": 6, "most": 6}}
+    assert "short" not in found
+
+
+def test_lists_that_are_not_of_one_length_are_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert results(capsys)["lengths"] == {"A": {"fewest": 2, "most": 3}, "B": {"fewest": 2, "most": 2}}
+    assert "Lists are not of one length (A 2 to 3, B 2): " in said(capsys, *COMMAND)
+    write_lines(folder / "a.jsonl", *FIRST)
+    assert results(capsys)["lengths"] == {name: {"fewest": 2, "most": 2} for name in "AB"}
+    assert "not of one length" not in said(capsys, *COMMAND)
+
+
+def test_one_input_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "\n1 input of mine.jsonl, " in said(capsys, *COMMAND, "--limit", "1")
 
 
 def test_mixed_numbers_of_references_are_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -195,7 +242,15 @@ X = '{"id": "x", "hypotheses": ["a"]}\n'
         ),
         (
             X + '{"id": 7, "hypotheses": [{"log_prob": -1}]}',
-            "a.jsonl, line 2 has an empty hypothesis: leave it out",
+            "a.jsonl, line 2 has a hypothesis that is no text: None",
+        ),
+        (
+            X + '{"id": 7, "hypotheses": ["a", 5]}',
+            "a.jsonl, line 2 has a hypothesis that is no text: 5",
+        ),
+        (
+            X + '{"id": 7, "hypotheses": [{"text": ["a", "b"]}]}',
+            "a.jsonl, line 2 has a hypothesis that is no text: ['a', 'b']",
         ),
         (
             X + '{"id": 7, "hypotheses": []}',

@@ -8,6 +8,7 @@ import pytest
 
 from beamsplit.evaluation import markdown
 from beamsplit.evaluation.tables import (
+    ENOUGH,
     about,
     aligned,
     column_table,
@@ -44,11 +45,12 @@ def results(**changes: Any) -> dict[str, Any]:
         "title": "Made up",
         "task": "mine.jsonl",
         "model": "en-fr",
-        "items": 3,
+        "items": ENOUGH,
         "refused": 0,
         "references": {"fewest": 5, "most": 5},
+        "methods": {"BS": {"kind": "beam"}, "DBS": {"kind": "diverse"}},
         "unavailable": {},
-        "short": {},
+        "lengths": {"BS": {"fewest": 5, "most": 5}, "DBS": {"fewest": 5, "most": 5}},
         "figures": figures(),
         "parts": {},
         "examples": [],
@@ -61,9 +63,9 @@ def cells(lines: list[str]) -> list[list[str]]:
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in [lines[0], *lines[2:]]]
 
 
-def cell(column: str, difference: float, low: float, high: float) -> str:
+def cell(column: str, difference: float, low: float, high: float, items: int = ENOUGH) -> str:
     by_method = {"BS": {"value": 4.0}, "DBS": {"value": 4.0 + difference, **against(difference, low, high)}}
-    return cells(column_table({"figures": {column: by_method}}, [column]))[2][1]
+    return cells(column_table({"figures": {column: by_method}, "items": items}, [column]))[2][1]
 
 
 # Cells
@@ -74,6 +76,11 @@ def cell(column: str, difference: float, low: float, high: float) -> str:
 )
 def test_a_star_where_the_interval_leaves_out_nothing(low: float, high: float, star: str) -> None:
     assert cell("length", 0.5, low, high) == f"4.50{star}"
+
+
+@pytest.mark.parametrize(("items", "star"), [(9, ""), (10, r"\*"), (11, r"\*")])
+def test_a_star_takes_ten_inputs(items: int, star: str) -> None:
+    assert cell("length", 0.5, 0.1, 1.0, items) == f"4.50{star}"
 
 
 def test_the_first_has_no_star() -> None:
@@ -99,6 +106,22 @@ def test_of_equals_all_are_bold_and_one_alone_is_not() -> None:
     assert [row[1] for row in rows] == ["**2.00**", "**2.00**", "1.00"]
     alone = {"vendi": {"BS": {"value": 2.0}}}
     assert cells(column_table({"figures": alone}, ["vendi"]))[1] == ["BS", "2.00"]
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "shown"),
+    [
+        ("vendi", (2.001, 2.004, 2.006), ["2.00", "2.00", "**2.01**"]),
+        ("vendi", (2.001, 2.004, 1.996), ["**2.00**"] * 3),
+        ("self_bleu_4", (2.001, 2.004, 2.006), ["**2.00**", "**2.00**", "2.01"]),
+        ("unique", (0.991, 0.9914, 0.9921), ["0.991", "0.991", "**0.992**"]),
+        ("corpus_distinct_2", (0.12341, 0.12344, 0.12), ["**12.34**", "**12.34**", "12.00"]),
+    ],
+)
+def test_what_looks_equal_is_equal(column: str, values: tuple[float, ...], shown: list[str]) -> None:
+    by_method = {name: {"value": value} for name, value in zip("ABC", values, strict=True)}
+    rows = cells(column_table({"figures": {column: by_method}}, [column]))[1:]
+    assert [row[1] for row in rows] == shown
 
 
 @pytest.mark.parametrize(
@@ -175,14 +198,32 @@ def test_a_table_for_each_metric_and_one_for_lists() -> None:
     ]
 
 
+def test_what_is_of_all_lists_together_has_a_table_of_its_own() -> None:
+    both = {"BS": {"value": 0.5}, "DBS": {"value": 0.25}}
+    made = results(figures=figures(list_distinct_1=both, corpus_distinct_1=both, corpus_distinct_2=both))
+    assert cells(list_table(made))[0] == ["", "self-BLEU", "words", "distinct-1"]
+    assert cells(list_table(made, corpus=True)) == [
+        ["", "corpus distinct-1, %", "corpus distinct-2, %"],
+        ["BS", "**50.00**", "**50.00**"],
+        ["DBS", "25.00", "25.00"],
+    ]
+    assert list_table(results(), corpus=True) == []
+    lines = markdown(made).splitlines()
+    alone, together = (
+        next(place for place, line in enumerate(lines) if name in line) for name in ("words", "corpus")
+    )
+    assert "" in lines[alone:together]
+
+
 def test_nothing_measured_is_no_table() -> None:
-    shown = markdown(results(figures={}, unavailable={"meteor": "it is gone"}))
+    only = {"BS": {"kind": "beam"}}
+    shown = markdown(results(figures={}, methods=only, unavailable={"meteor": "it is gone"}))
     assert shown.endswith("Without meteor: it is gone.\n")
 
 
 def test_parts_have_gains() -> None:
     easy = {
-        "items": 2,
+        "items": 9,
         "figures": {
             "oracle_sentence_bleu@1": {
                 "BS": {"value": 50.0},
@@ -191,14 +232,14 @@ def test_parts_have_gains() -> None:
             "oracle_sentence_bleu@5": {"BS": {"value": 60.0}, "DBS": {"value": 61.0, **against(1.0, -1, 2)}},
         },
     }
-    hard = {**easy, "items": 7}
+    hard = {**easy, "items": 10}
     made = results(parts={"people": {"simple": easy, "complex": hard}})
     assert cells(parts_table(made, "people", "sentence_bleu")) == [
         ["", "", "BLEU top-1", "BLEU @5"],
-        ["simple (2)", "BS", "**50.00**", "60.00"],
-        ["simple (2)", "DBS", r"47.50\* (-2.50)", "**61.00** (+1.00)"],
-        ["complex (7)", "BS", "**50.00**", "60.00"],
-        ["complex (7)", "DBS", r"47.50\* (-2.50)", "**61.00** (+1.00)"],
+        ["simple (9)", "BS", "**50.00**", "60.00"],
+        ["simple (9)", "DBS", "47.50 (-2.50)", "**61.00** (+1.00)"],  # too few for a star
+        ["complex (10)", "BS", "**50.00**", "60.00"],
+        ["complex (10)", "DBS", r"47.50\* (-2.50)", "**61.00** (+1.00)"],
     ]
     assert "### By complexity, as people found it\n" in markdown(made)
 
@@ -232,34 +273,116 @@ def test_lists_are_shown_side_by_side() -> None:
     assert cells(lines[9:13]) == [["BS"], ["a"], ["b"]]
 
 
+def test_lists_are_shown_under_their_input() -> None:
+    shown = {"id": "7", "part": "", "references": ["oui"], "lists": {"BS": [{"text": "a", "log_prob": -1.0}]}}
+    assert examples(results(examples=[{**shown, "input": "Is it?"}]))[0] == "7, Is it?:"
+    assert examples(results(examples=[{**shown, "part": "simple", "input": "Is it?"}]))[0] == (
+        "7, simple, Is it?:"
+    )
+    assert examples(results(examples=[{**shown, "input": ""}]))[0] == "7:"
+
+
 # What to know
 
 
 def test_about() -> None:
-    assert about(results()) == ["3 inputs of mine.jsonl, 5 references each, model en-fr."]
-    assert about(results(references={"fewest": 1, "most": 1})) == [
-        "3 inputs of mine.jsonl, 1 reference each, model en-fr."
+    assert about(results()) == ["10 inputs of mine.jsonl, 5 references each, model en-fr."]
+    assert about(results(items=1, references={"fewest": 1, "most": 1})) == [
+        "1 input of mine.jsonl, 1 reference each, model en-fr."
     ]
     (line,) = about(
         results(
             refused=2,
             references={"fewest": 1, "most": 4},
-            short={"BS": 3},
+            lengths={"BS": {"fewest": 3, "most": 3}, "DBS": {"fewest": 2, "most": 4}},
             unavailable={"log-prob": "not all lists have any"},
         )
     )
     assert line == (
-        "3 inputs of mine.jsonl, 1 to 4 references each, model en-fr. "
+        "10 inputs of mine.jsonl, 1 to 4 references each, model en-fr. "
         "2 that the model does not take are left out. "
         "More references are easier to meet: compare methods, not inputs. "
-        "3 lists of BS are shorter than the largest k: the best of what there is. "
+        "Lists are not of one length (BS 3, DBS 2 to 4): "
+        "the longer has the better best, the shorter fewer repeats. "
         "Without log-prob: not all lists have any."
     )
 
 
+@pytest.mark.parametrize(
+    ("lengths", "said"),
+    [
+        ([(5, 5)], ""),
+        ([(5, 5), (5, 5)], ""),
+        ([(5, 5), (6, 6)], "(A 5, B 6)"),
+        ([(4, 5)], "(A 4 to 5)"),
+        ([(4, 5), (4, 5)], "(A 4 to 5, B 4 to 5)"),
+    ],
+)
+def test_lists_that_are_not_of_one_length(lengths: list[tuple[int, int]], said: str) -> None:
+    made = {name: {"fewest": few, "most": many} for name, (few, many) in zip("AB", lengths, strict=False)}
+    (line,) = about(results(lengths=made))
+    assert ("not of one length" in line) == bool(said)
+    assert said in line
+
+
+def test_results_from_before_lengths_were_told() -> None:
+    made = results()
+    del made["lengths"]
+    assert about(made) == about(results())
+
+
+def hint(kind: str, *shares: float) -> str:
+    """What is said of methods of that kind with such shares of different outputs, beside a beam search."""
+    methods = {f"{kind} {place}": share for place, share in enumerate(shares)}
+    made = results(
+        methods={"BS": {"kind": "beam"}, **{name: {"kind": kind} for name in methods}},
+        figures={"unique": {name: {"value": share} for name, share in {"BS": 0.1, **methods}.items()}},
+    )
+    (line,) = about(made)
+    return line.removeprefix(about(results())[0]).strip()
+
+
+def test_a_hint_where_diverse_lists_repeat_themselves() -> None:
+    remedy = "More strength helps, or `unique = true`."
+    assert hint("diverse", 0.79) == f"Not all outputs of a list differ: diverse 0 (79%) do. {remedy}"
+    assert hint("diverse", 0.5, 0.9, 0.75, 0.25) == (
+        f"Not all outputs of a list differ: diverse 0 (50%), diverse 2 (75%), diverse 3 (25%) do. {remedy}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "shares"),
+    [
+        ("diverse", (0.8, 1.0)),
+        ("sampling", (0.5,)),
+        ("diverse-sampling", (0.5,)),
+        ("lists", (0.5,)),
+        ("diverse", (0.5, 0.4, 0.3, 0.2)),  # a sweep
+    ],
+)
+def test_no_hint(kind: str, shares: tuple[float, ...]) -> None:
+    assert hint(kind, *shares) == ""
+
+
+@pytest.mark.parametrize(
+    ("items", "said"),
+    [
+        (9, "too few inputs to tell differences from chance."),
+        (10, r"\* differs from the first row by more than chance (95%, paired bootstrap)."),
+    ],
+)
+def test_a_legend(items: int, said: str) -> None:
+    assert markdown(results(items=items)).splitlines()[4] == f"Bold: the best of a column; {said}"
+
+
+def test_one_method_alone_needs_no_legend() -> None:
+    alone = {column: {"BS": each["BS"]} for column, each in figures().items()}
+    assert "Bold" not in markdown(results(methods={"BS": {"kind": "beam"}}, figures=alone))
+
+
 def test_a_whole_page() -> None:
     lines = markdown(results()).splitlines()
-    assert lines[:3] == ["## Made up", "", "3 inputs of mine.jsonl, 5 references each, model en-fr."]
+    assert lines[:3] == ["## Made up", "", "10 inputs of mine.jsonl, 5 references each, model en-fr."]
     assert not any(line.startswith("###") for line in lines)
     assert markdown(results()).endswith("|\n")
 

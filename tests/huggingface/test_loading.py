@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import importlib.util
 import json
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ import transformers
 from torch import nn
 
 from beamsplit import ArgumentError, DiverseBeamSearch, Embedding, Hypotheses, decode
+from beamsplit.evaluation.decoding import fingerprint
 from beamsplit.huggingface import from_transformers, load
+from beamsplit.models import storage
 from huggingface.models import BOS, EOS, PAD, VOCABULARY, WORDS, build, case, tokenizer
 
 GROUPS = DiverseBeamSearch(groups=2, beams_per_group=2, strength=0.7)
@@ -60,6 +63,71 @@ def test_weights_keep_their_type_unless_another_is_asked_for(tmp_path: Path) -> 
     assert load(tmp_path, dtype=torch.float64).module.dtype == torch.float64
     copy.deepcopy(build("gpt2")).to(torch.bfloat16).save_pretrained(tmp_path)
     assert load(tmp_path).module.dtype == torch.bfloat16
+
+
+# Which it is
+
+
+def change(file: Path, **values: Any) -> None:
+    """Other settings in a file of JSON."""
+    content = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps({**content, **values}), encoding="utf-8")
+
+
+def swap_letters(folder: Path) -> None:
+    file = folder / "tokenizer.json"
+    content = json.loads(file.read_text(encoding="utf-8"))
+    words = content["model"]["vocab"]
+    words["a"], words["b"] = words["b"], words["a"]
+    file.write_text(json.dumps(content), encoding="utf-8")
+
+
+CHANGES: dict[str, Callable[[Path], None]] = {
+    "letters": swap_letters,
+    "end": lambda folder: change(folder / "config.json", eos_token_id=5),
+    "end of generation": lambda folder: change(folder / "generation_config.json", eos_token_id=[EOS, 5]),
+}
+
+
+@pytest.mark.parametrize("name", ["gpt2", "t5"])
+def test_the_same_is_known_again_wherever_it_is(name: str, tmp_path: Path) -> None:
+    before = load(save(name, tmp_path / "here"))
+    shutil.copytree(tmp_path / "here", tmp_path / "there")
+    again = load(tmp_path / "there")
+    assert before.origin == again.origin
+    assert fingerprint(before) == fingerprint(again)
+    assert fingerprint(before) is not None
+
+
+@pytest.mark.parametrize("name", ["gpt2", "t5"])
+@pytest.mark.parametrize("changed", CHANGES)
+def test_the_same_weights_with_other_words_or_ends_are_another_model(
+    changed: str, name: str, tmp_path: Path
+) -> None:
+    before = load(save(name, tmp_path))
+    CHANGES[changed](tmp_path)
+    after = load(tmp_path)
+    weights = [storage.fingerprint(each.module.state_dict().values()) for each in (before, after)]
+    assert weights[0] == weights[1]
+    assert before.origin != after.origin
+    assert fingerprint(before) != fingerprint(after)
+
+
+def test_other_weights_are_another_model(tmp_path: Path) -> None:
+    before = load(save("gpt2", tmp_path))
+    other = copy.deepcopy(build("gpt2"))
+    with torch.no_grad():
+        next(other.parameters()).flatten()[0] += 1
+    other.save_pretrained(tmp_path)
+    after = load(tmp_path)
+    assert before.origin == after.origin
+    assert fingerprint(before) != fingerprint(after)
+
+
+def test_a_model_that_was_not_loaded_here_may_be_any() -> None:
+    made = from_transformers(build("gpt2"), tokenizer())
+    assert made.origin is None
+    assert fingerprint(made) is None
 
 
 # GGUF

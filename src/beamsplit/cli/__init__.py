@@ -32,9 +32,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.ClickException as error:
-        error.show()
+        context = getattr(error, "ctx", None)
+        path = "beamsplit" if context is None else context.command_path
+        text = error.format_message()  # of who gives nothing at all, the whole help
+        click.echo(text if "\n" in text else f"beamsplit: {text} ({path} --help says more)", err=True)
         return error.exit_code
-    except (BeamsplitError, ImportError) as error:
+    except BrokenPipeError:
+        return 1
+    except (BeamsplitError, ImportError, OSError) as error:
         click.echo(f"beamsplit: {error}", err=True)
         return 2
     except (KeyboardInterrupt, click.Abort):

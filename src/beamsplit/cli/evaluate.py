@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from beamsplit.cli.options import with_settings
+from beamsplit.cli.options import LONGEST, show, with_settings
 from beamsplit.errors import ArgumentError
 from beamsplit.models.storage import write_bytes
 
@@ -40,7 +40,16 @@ __all__ = ["evaluate"]
 @click.option("--groups", type=int, metavar="N", help="Of the diverse strategies (default: one a beam).")
 @click.option("--strength", type=float, metavar="X", help="Of the diverse strategies (default: 0.5).")
 @click.option("--diversity", metavar="TERM", help="hamming (default), cumulative, ngram or embedding.")
-@click.option("--max-length", type=click.IntRange(min=1), metavar="N", help="Most tokens of an output.")
+@click.option("--k", "oracle", metavar="LIST", help="The best of the first so many (default: 1,5,10,20).")
+@click.option(
+    "--show", type=click.IntRange(min=0), metavar="N", help="Lists of so many inputs, side by side."
+)
+@click.option(
+    "--max-length",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help=f"Most tokens of an output (default: {LONGEST}, or as the file says).",
+)
 @with_settings
 @click.option(
     "--out",
@@ -70,6 +79,8 @@ def evaluate(
     """  # noqa: D301 (click wants the character)
     from beamsplit.evaluation import markdown, run
 
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)  # if that is refused, better now than after all the work
     found = run(_experiment(experiment, asked), settings)
     tables, figures = markdown(found), json.dumps(found, indent=1, ensure_ascii=False) + "\n"
     if out is not None:
@@ -80,20 +91,23 @@ def evaluate(
         write_bytes(out / f"{stem}.json", figures.encode())
         write_bytes(out / f"{stem}.md", tables.encode())
         save(found, out, stem)
-    click.echo(figures if as_json else tables, nl=False)
+    show(figures if as_json else tables, is_markdown=not as_json)
 
 
 def _experiment(path: Path | None, asked: dict[str, Any]) -> Experiment:
     """What the file says, but for what was asked otherwise."""
     from beamsplit.evaluation.experiment import experiment_of, read_toml
 
-    content: dict[str, Any] = read_toml(path) if path is not None else {"metrics": ["bleu", "chrf"]}
+    content: dict[str, Any] = {"metrics": ["bleu", "chrf"], "max_length": LONGEST}
+    content = content if path is None else read_toml(path)
     source = str(path) if path is not None else "the command"
-    for name in ("task", "model", "max_length"):
+    for name in ("task", "model", "max_length", "show"):
         if asked[name] is not None:
             content[name] = asked[name]
     if asked["metrics"] is not None:
         content["metrics"] = [name.strip() for name in asked["metrics"].split(",")]
+    if asked["oracle"] is not None:
+        content["oracle"] = _numbers("--k", asked["oracle"])
     methods = _methods(asked)
     if methods:
         content["methods"] = methods
@@ -104,6 +118,13 @@ def _experiment(path: Path | None, asked: dict[str, Any]) -> Experiment:
                     "give an EXPERIMENT file, or --task with --model and --strategies, or --task with --lists"
                 )
     return experiment_of(content, source, path.parent if path is not None and not methods else Path())
+
+
+def _numbers(name: str, text: str) -> list[int]:
+    try:
+        return [int(each) for each in text.split(",")]
+    except ValueError as error:
+        raise ArgumentError(f"{name} is {text!r}: give whole numbers, such as 1,5,20") from error
 
 
 def _methods(asked: dict[str, Any]) -> dict[str, Any]:

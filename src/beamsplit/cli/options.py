@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-__all__ = ["with_settings"]
+__all__ = ["LONGEST", "show", "with_settings"]
+
+LONGEST = 60  # tokens, unless one says: more than a sentence has
 
 _OPTIONS = (
     click.option("--data", metavar="DIR", help="The data folder (default: $BEAMSPLIT_DATA)."),
@@ -42,6 +45,17 @@ _OPTIONS = (
         help="Of the bootstrap.",
     ),
 )
+
+
+def show(text: str, is_markdown: bool) -> None:
+    """Print, for people as well as their terminal can."""
+    if is_markdown and sys.stdout.isatty():
+        from rich.console import Console
+        from rich.markdown import Markdown
+
+        Console().print(Markdown(text))
+    else:
+        click.echo(text, nl=False)
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:

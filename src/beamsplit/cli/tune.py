@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from beamsplit.cli.options import with_settings
+from beamsplit.cli.options import LONGEST, show, with_settings
 from beamsplit.models.storage import write_bytes
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ __all__ = ["tune"]
     metavar="LIST",
     help="Of hamming, cumulative, ngram, embedding (default: all but the last, which is slow).",
 )
-@click.option("--max-length", type=int, default=20, show_default=True, metavar="N", help="Most tokens.")
+@click.option("--max-length", type=int, default=LONGEST, show_default=True, metavar="N", help="Most tokens.")
 @with_settings
 @click.option(
     "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Of the search."
@@ -78,9 +78,11 @@ def tune(out: Path | None, as_json: bool, terms: str | None, settings: Settings,
     from beamsplit.evaluation import tuning
 
     chosen = () if terms is None else tuple(term.strip() for term in terms.split(","))
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)  # if that is refused, better now than after all the work
     found = tuning.tune(tuning.Tuning(terms=chosen, **asked), settings)
     text, figures = tuning.report(found), json.dumps(found, indent=1, ensure_ascii=False) + "\n"
     if out is not None:
         write_bytes(out / "tune.json", figures.encode())
         write_bytes(out / "tune.md", text.encode())
-    click.echo(figures if as_json else text, nl=False)
+    show(figures if as_json else text, is_markdown=not as_json)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,12 @@ from typing import Any
 from torch import Tensor, nn
 
 import beamsplit
+from beamsplit.errors import ArgumentError
 from beamsplit.evaluation.methods import Method
 from beamsplit.hypotheses import Hypotheses
 from beamsplit.model import StepModel
-from beamsplit.models import storage
+from beamsplit.models import Translator, storage
+from beamsplit.models.pictures import PictureModel
 from beamsplit.progress import Progress
 from beamsplit.search import decode
 
@@ -94,27 +97,36 @@ class _File:
             file.write("".join(line + "\n" for line in lines))
 
     def _read(self, path: Path) -> None:
-        whole = path.read_text(encoding="utf-8").split("\n")
+        whole = path.read_text(encoding="utf-8", errors="replace").split("\n")
         # A run that was killed may have left half a line; it is cut off, so that what follows is readable.
         if whole[-1]:
             path.write_text("".join(line + "\n" for line in whole[:-1]), encoding="utf-8")
+        damaged = 0
         for line in whole[1:-1]:
-            entry = json.loads(line)
-            self.lists[entry["input"]] = Hypotheses.from_json(entry["list"])
+            try:
+                entry = json.loads(line)
+                self.lists[entry["input"]] = Hypotheses.from_json(entry["list"])
+            except (ArgumentError, ValueError, KeyError, TypeError):
+                damaged += 1
+        if damaged:
+            print(f"{path}: {damaged} damaged lines are passed over and decoded again", file=sys.stderr)
 
 
 def fingerprint(model: object) -> str | None:
-    """What tells a model from others: its own word for it, or its kind and all its weights.
+    """What tells a model's outputs from others': its own word for it, or its weights and what else counts.
 
-    None of a model that has neither, whose lists must not be taken for those of another.
+    None of a model of which that is not known, such as one whose code may change: its lists must not be
+    taken for those of another.
     """
-    own = getattr(model, "fingerprint", None)
+    name, own = type(model).__name__, getattr(model, "fingerprint", None)
     if isinstance(own, str):
-        return f"{type(model).__name__} {own}"
-    module = model if isinstance(model, nn.Module) else getattr(model, "module", None)
-    if not isinstance(module, nn.Module):
-        return None
-    return f"{type(model).__name__} {storage.fingerprint(module.state_dict().values())}"
+        return f"{name} {own}"
+    if isinstance(model, Translator | PictureModel):
+        return f"{name} {storage.fingerprint(model.state_dict().values())}"
+    origin, module = getattr(model, "origin", None), getattr(model, "module", None)
+    if isinstance(origin, str) and isinstance(module, nn.Module):
+        return f"{name} {origin} {storage.fingerprint(module.state_dict().values())}"
+    return None
 
 
 def _digest(value: Any) -> str:

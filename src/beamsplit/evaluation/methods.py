@@ -143,7 +143,8 @@ def _saved(name: str, table: Mapping[str, Any], where: str, folder: Path) -> Sav
     check_keys(table, ("kind", "file"), where)
     if not isinstance(table.get("file"), str):
         raise ArgumentError(f"{where} has no 'file': give the one that the lists are in")
-    return Saved(name=name, file=folder / table["file"])
+    beside = folder / table["file"]
+    return Saved(name=name, file=beside if beside.is_file() else Path(table["file"]))
 
 
 def _methods(name: str, table: Mapping[str, Any], where: str) -> Iterator[Method]:

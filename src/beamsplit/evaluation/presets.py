@@ -25,7 +25,10 @@ class Widths:
     def __post_init__(self) -> None:
         checks.at_least("beams", self.beams, 1)
         if self.groups is not None and self.beams % checks.at_least("groups", self.groups, 1):
-            raise ArgumentError(f"{self.beams} beams cannot be divided into {self.groups} groups alike")
+            fitting = ", ".join(str(n) for n in range(1, self.beams + 1) if self.beams % n == 0)
+            raise ArgumentError(
+                f"{self.beams} beams cannot be divided into {self.groups} groups alike: give one of {fitting}"
+            )
 
     def divided(self, of_each: str) -> dict[str, Any]:
         groups = self.groups or self.beams

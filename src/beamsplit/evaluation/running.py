@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ import beamsplit
 from beamsplit.data import data_folder
 from beamsplit.errors import ArgumentError
 from beamsplit.evaluation.cost import cost
-from beamsplit.evaluation.decoding import Cache, decoded
+from beamsplit.evaluation.decoding import Cache, decoded, fingerprint
 from beamsplit.evaluation.experiment import Experiment
 from beamsplit.evaluation.figures import by_part, figures, signatures
 from beamsplit.evaluation.methods import Method, Saved
@@ -61,7 +62,9 @@ def run(experiment: Experiment, settings: Settings, model: StepModel | None = No
     task = prepared.task
     parts = _parts(task) if experiment.split else {}
     places = _places(experiment.show, task, parts)
+    settings.cache.mkdir(parents=True, exist_ok=True)  # if that is refused, better now
     lists = {method.name: lists_of(method, prepared, experiment, settings) for method in experiment.methods}
+    experiment = replace(experiment, oracle=_oracles(experiment.oracle, lists))
     unavailable: dict[str, str] = {}
     scores = list(measured(experiment, lists, settings.cache, unavailable))
     found: dict[str, Any] = {
@@ -78,7 +81,7 @@ def run(experiment: Experiment, settings: Settings, model: StepModel | None = No
             for method in experiment.methods
         },
         "unavailable": unavailable,
-        "short": _short(lists, max(experiment.oracle, default=1)),
+        "lengths": {name: _lengths(runs) for name, runs in lists.items()},
         "signatures": signatures(scores),
         "figures": figures(scores, range(len(task.ids)), settings.draws),
         "parts": {by: by_part(scores, rows, settings.draws) for by, rows in parts.items()},
@@ -118,6 +121,12 @@ def prepare(experiment: Experiment, settings: Settings, model: StepModel | None 
     if task.pictures:
         task = _looked_at(task, model)
     accepted = _accepted(model, task)
+    if fingerprint(model) is None:
+        print(
+            f"lists of {type(model).__name__} are not kept: give it a `fingerprint`, a text that is another "
+            "when its outputs are",
+            file=sys.stderr,
+        )
     return Prepared(task.only(accepted), model, len(task.ids) - len(accepted))
 
 
@@ -176,8 +185,21 @@ def lists_of(
             seed=seed,
             batch_size=settings.batch_size,
         )
+        ends = getattr(prepared.model, "end", None) not in (None, [])
+        _warn(method, lists, experiment.max_length if ends else None)
         found.append(_examples(task, lists))
     return found
+
+
+def _warn(method: Method, lists: Sequence[Hypotheses], max_length: int | None) -> None:
+    """Of what makes figures worse than they need be."""
+    outputs = [h for found in lists for h in found]
+    cut = sum(not h.finished for h in outputs)
+    if max_length is not None and cut > len(outputs) / 100:
+        share = f"{cut} of {len(outputs)} outputs of {method.name}"
+        print(f"{share} were cut off at max_length {max_length}: should it be larger?", file=sys.stderr)
+    if outputs and outputs[0].text is None:
+        print(f"outputs of {method.name} are numbers: the model has no `to_text`", file=sys.stderr)
 
 
 def _examples(task: Task, lists: Sequence[Hypotheses]) -> list[Example]:
@@ -197,13 +219,15 @@ def _counts(references: Sequence[Sequence[str]]) -> dict[str, int]:
     return {"fewest": min(counts), "most": max(counts)}
 
 
-def _short(lists: Lists, k: int) -> dict[str, int]:
-    """How many lists of each method have fewer than k."""
-    counts = {
-        name: sum(len(example.hypotheses) < k for examples in runs for example in examples)
-        for name, runs in lists.items()
-    }
-    return {name: count for name, count in counts.items() if count}
+def _oracles(asked: Sequence[int], lists: Lists) -> tuple[int, ...]:
+    """As asked, but no more than the longest list has: the best of 20 of 6 is the best of 6."""
+    longest = max(len(example.hypotheses) for runs in lists.values() for run in runs for example in run)
+    return tuple(dict.fromkeys(min(k, longest) for k in asked))
+
+
+def _lengths(runs: Sequence[Sequence[Example]]) -> dict[str, int]:
+    counts = [len(example.hypotheses) for run in runs for example in run]
+    return {"fewest": min(counts), "most": max(counts)}
 
 
 # Lists to look at
@@ -214,6 +238,7 @@ def _shown(places: Sequence[tuple[int, str]], task: Task, lists: Lists) -> list[
         {
             "id": task.ids[place],
             "part": part,
+            "input": task.inputs[place] if isinstance(task.inputs[place], str) else "",
             "references": list(task.references[place]),
             "lists": {name: _lines(runs[0][place]) for name, runs in lists.items()},
         }

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from beamsplit import checks
 from beamsplit.errors import ArgumentError
 from beamsplit.evaluation.tasks import check_once, read_lines
 from beamsplit.metrics import Example
@@ -43,7 +44,9 @@ def _example(where: str, entry: dict[str, Any], references: tuple[str, ...]) -> 
         raise ArgumentError(f'{where} has no list under "hypotheses": give one text at least')
     texts: list[Any] = [each.get("text") if isinstance(each, dict) else each for each in given]
     for text in texts:
-        if not isinstance(text, str) or not text.strip():
+        if not isinstance(text, str):
+            raise ArgumentError(f"{where} has a hypothesis that is no text: {checks.shown(text)}")
+        if not text.strip():
             raise ArgumentError(f"{where} has an empty hypothesis: leave it out")
     log_probs: list[Any] = [each.get("log_prob") for each in given if isinstance(each, dict)]
     known = len(log_probs) == len(texts) and all(isinstance(each, int | float) for each in log_probs)

@@ -80,7 +80,9 @@ def measured(
     probable = all(e.log_probs for runs in lists.values() for examples in runs for e in examples)
     for name in experiment.lists:
         if name == "log-prob" and not probable:
-            unavailable[name] = "not all lists have log-probabilities"
+            unavailable[name] = (
+                'not all lists have log-probabilities (in files: {"text": ..., "log_prob": ...})'
+            )
             continue
         for metric in LIST_METRICS[name](experiment):
             scores = {

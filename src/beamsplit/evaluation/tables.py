@@ -43,15 +43,17 @@ NAMES = {
 LOWER = ("self_bleu_4",)  # is better
 NEITHER = ("length",)
 BY = {"people": "as people found it", "predicted": "as predicted"}
+ENOUGH = 10  # inputs; of fewer, a bootstrap says nothing
+REPETITIVE = 0.8  # of different outputs; with fewer a list repeats itself
 _SHOWN = 5  # of a list that is shown
 
 
 def markdown(results: Results) -> str:
     """All of an experiment."""
-    lines = [f"## {results['title']}", "", *about(results), ""]
+    lines = [f"## {results['title']}", "", *about(results), "", *_legend(results), ""]
     for metric in text_metrics(results):
         lines += [*oracle_table(results, metric), ""]
-    lines += [*list_table(results), ""]
+    lines += [*list_table(results), "", *list_table(results, corpus=True), ""]
     for by in results["parts"]:
         lines += [f"### By complexity, {BY[by]}", "", "In brackets, the gain over the first method.", ""]
         for metric in text_metrics(results):
@@ -69,16 +71,55 @@ def about(results: Results) -> list[str]:
     references = (
         f"{few} reference{'s' * (few > 1)} each" if few == many else f"{few} to {many} references each"
     )
-    said = [f"{results['items']} inputs of {results['task']}, {references}, model {results['model']}."]
+    inputs = f"{results['items']} input{'s' * (results['items'] != 1)}"
+    said = [f"{inputs} of {results['task']}, {references}, model {results['model']}."]
     if results["refused"]:
         said.append(f"{results['refused']} that the model does not take are left out.")
     if few != many:
         said.append("More references are easier to meet: compare methods, not inputs.")
-    for name, count in results["short"].items():
-        said.append(f"{count} lists of {name} are shorter than the largest k: the best of what there is.")
+    said += _about_lengths(results.get("lengths", {}))
+    said += _about_repeats(results)
     for name, reason in results["unavailable"].items():
         said.append(f"Without {name}: {reason}.")
     return [" ".join(said)]
+
+
+def _about_lengths(lengths: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """Lists that are not of one length cannot quite be compared."""
+    told = {name: (each["fewest"], each["most"]) for name, each in lengths.items()}
+    if len({count for both in told.values() for count in both}) <= 1:
+        return []
+    counts = ", ".join(
+        f"{name} {few if few == many else f'{few} to {many}'}" for name, (few, many) in told.items()
+    )
+    return [
+        f"Lists are not of one length ({counts}): the longer has the better best, the shorter fewer repeats."
+    ]
+
+
+def _about_repeats(results: Results) -> list[str]:
+    """Groups that find the same are the commonest disappointment, and there is a remedy."""
+    found = results["figures"].get("unique", {})
+    kinds = {name: about.get("kind") for name, about in results["methods"].items()}
+    shares = {name: each["value"] for name, each in found.items() if kinds.get(name) == "diverse"}
+    low = [f"{name} ({100 * share:.0f}%)" for name, share in shares.items() if share < REPETITIVE]
+    if not low or len(low) > 3:  # of a sweep there is a plot
+        return []
+    return [
+        f"Not all outputs of a list differ: {', '.join(low)} do. More strength helps, or `unique = true`."
+    ]
+
+
+def _legend(results: Results) -> list[str]:
+    if len(results["methods"]) == 1:
+        return []
+    few = results["items"] < ENOUGH
+    star = (
+        "too few inputs to tell differences from chance."
+        if few
+        else ("\\* differs from the first row by more than chance (95%, paired bootstrap).")
+    )
+    return [f"Bold: the best of a column; {star}"]
 
 
 def text_metrics(results: Results) -> list[str]:
@@ -95,16 +136,18 @@ def oracle_table(results: Results, metric: str, distinct: bool = False) -> list[
     return column_table(results, columns)
 
 
-def list_table(results: Results) -> list[str]:
-    """How different, how long and how likely."""
-    return column_table(results, [name for name in results["figures"] if "@" not in name])
+def list_table(results: Results, corpus: bool = False) -> list[str]:
+    """How different, how long and how likely; or how different all lists together are."""
+    names = [name for name in results["figures"] if "@" not in name]
+    return column_table(results, [name for name in names if name.startswith("corpus") == corpus])
 
 
 def column_table(results: Results, columns: Sequence[str]) -> list[str]:
     """These figures, whatever they are; no table of none."""
     if not columns:
         return []
-    return aligned(["", *map(title, columns)], _rows(results["figures"], columns))
+    rows = _rows(results["figures"], columns, results.get("items", 0))
+    return aligned(["", *map(title, columns)], rows)
 
 
 def parts_table(results: Results, by: str, metric: str) -> list[str]:
@@ -114,7 +157,7 @@ def parts_table(results: Results, by: str, metric: str) -> list[str]:
     rows = [
         [f"{part} ({found['items']})", *row]
         for part, found in parts.items()
-        for row in _rows(found["figures"], columns, gain=True)
+        for row in _rows(found["figures"], columns, found["items"], gain=True)
     ]
     return aligned(["", "", *map(title, columns)], rows)
 
@@ -130,7 +173,7 @@ def cost_table(results: Results) -> list[str]:
         ]
         for name, each in results["cost"]["methods"].items()
     ]
-    return aligned(["", "time", "beside the first, in the same turn", "peak memory"], rows)
+    return aligned(["", "time", "times the first's", "peak memory"], rows)
 
 
 def examples(results: Results, shown: int = _SHOWN, methods: Collection[str] = ()) -> list[str]:
@@ -148,8 +191,9 @@ def examples(results: Results, shown: int = _SHOWN, methods: Collection[str] = (
         rows = [
             [found[row] if row < len(found) else "" for found in lists.values()] for row in range(longest)
         ]
+        names = [name for name in (each["id"], each["part"], each.get("input", "")) if name]
         lines += [
-            f"{each['id']}{', ' + each['part'] if each['part'] else ''}:",
+            f"{', '.join(names)}:",
             "",
             *aligned(list(lists), rows),
             "",
@@ -157,34 +201,45 @@ def examples(results: Results, shown: int = _SHOWN, methods: Collection[str] = (
     return lines
 
 
-def _rows(figures: Mapping[str, Any], columns: Sequence[str], gain: bool = False) -> list[list[str]]:
+def _rows(
+    figures: Mapping[str, Any], columns: Sequence[str], items: int, gain: bool = False
+) -> list[list[str]]:
     methods = list(next(iter(figures.values())))
     best = {column: _best(column, figures[column]) for column in columns}
-    return [
-        [name, *(_cell(column, figures[column][name], best[column], gain) for column in columns)]
-        for name in methods
-    ]
+
+    def cell(column: str, name: str) -> str:
+        figure = figures[column][name]
+        shown = _shown(column, figure["value"])
+        # As shown: what is beyond the last digit makes no winner.
+        shown = f"**{shown}**" if shown == best[column] else shown
+        return shown + _against(column, figure.get("against_first"), items, gain)
+
+    return [[name, *(cell(column, name) for column in columns)] for name in methods]
 
 
-def _best(column: str, by_method: Mapping[str, Any]) -> float | None:
+def _best(column: str, by_method: Mapping[str, Any]) -> str | None:
     if column in NEITHER or len(by_method) == 1:
         return None
     choose: Callable[..., float] = min if column in LOWER else max
-    return choose(figure["value"] for figure in by_method.values())
+    return _shown(column, choose(figure["value"] for figure in by_method.values()))
 
 
-def _cell(column: str, figure: Mapping[str, Any], best: float | None, gain: bool) -> str:
-    digits = 3 if any(name in column for name in ("list_distinct", "cider", "unique", "spread")) else 2
-    # Over a corpus the numbers are small: in percent, as the paper's seem to be.
-    shown = f"{figure['value'] * (100 if 'corpus' in column else 1):.{digits}f}"
-    shown = f"**{shown}**" if figure["value"] == best else shown
-    against = figure.get("against_first")
+def _against(column: str, against: Mapping[str, Any] | None, items: int, gain: bool) -> str:
     if against is None:
-        return shown
-    star = "*" if against["low"] > 0 or against["high"] < 0 else ""
+        return ""
+    beyond_chance = items >= ENOUGH and (against["low"] > 0 or against["high"] < 0)
     # Escaped, since two of them would set what is between in italics.
-    star = star and r"\*"
-    return f"{shown}{star} ({against['difference']:+.{digits}f})" if gain else shown + star
+    star = r"\*" if beyond_chance else ""
+    return f"{star} ({against['difference']:+.{_digits(column)}f})" if gain else star
+
+
+def _shown(column: str, value: float) -> str:
+    # Over a corpus the numbers are small: in percent, as the paper's seem to be.
+    return f"{value * (100 if 'corpus' in column else 1):.{_digits(column)}f}"
+
+
+def _digits(column: str) -> int:
+    return 3 if any(name in column for name in ("list_distinct", "cider", "unique", "spread")) else 2
 
 
 def title(column: str) -> str:

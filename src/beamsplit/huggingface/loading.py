@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -35,7 +37,9 @@ def load(
         config = transformers.AutoConfig.from_pretrained(**source)
     tokenizer = _tokenizer(name, source, config)  # before the weights, which may take long
     model = _model(name, source, config, dtype or "auto")
-    return from_transformers(model.to(device).eval(), tokenizer)
+    made = from_transformers(model.to(device).eval(), tokenizer)
+    made.origin = _digest(model, tokenizer)
+    return made
 
 
 def _check(name: object, device: str | None, dtype: object) -> None:
@@ -104,6 +108,14 @@ def _model(name: str, source: dict[str, Any], config: Any, dtype: torch.dtype | 
             "give a model that was trained to write text"
         )
     return model
+
+
+def _digest(model: Any, tokenizer: Any) -> str:
+    """What tells its words and its settings from others."""
+    fast = getattr(tokenizer, "backend_tokenizer", None)
+    words = json.dumps(sorted(tokenizer.get_vocab().items())) if fast is None else fast.to_str()
+    settings = [model.config.to_json_string(), model.generation_config.to_json_string()]
+    return hashlib.sha256("\n".join([words, *settings]).encode()).hexdigest()[:16]
 
 
 def _refusal(name: str) -> str:

@@ -79,6 +79,7 @@ class TransformersModel:
         self.end = list(end)
         self.to_text = to_text
         self.module = model
+        self.origin: str | None = None  # what its outputs depend on beside its weights, if that is known
         self._prepare = prepare
         self._observer = observer
 
