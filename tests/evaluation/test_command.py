@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -183,3 +184,24 @@ def test_nothing_at_all_gets_the_help(capsys: pytest.CaptureFixture[str]) -> Non
     shown = capsys.readouterr()
     assert (shown.out + shown.err).startswith("Usage: beamsplit ")
     assert "says more" not in shown.err
+
+
+@pytest.mark.parametrize(
+    ("package", "options", "message"),
+    [
+        ("sacrebleu.metrics", (), "beamsplit.metrics needs sacrebleu: pip install 'beamsplit[evaluate]'"),
+        ("matplotlib", ("--out", "out"), "--out needs matplotlib: pip install 'beamsplit[evaluate]'"),
+    ],
+)
+def test_a_missing_package_is_said_before_anything_is_decoded(
+    package: str,
+    options: tuple[str, ...],
+    message: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    assert cli.main(["evaluate", *COMMAND, *options]) == 2
+    assert capsys.readouterr().err == f"beamsplit: {message}\n"
+    assert not (folder / ".beamsplit-cache").exists()

@@ -10,6 +10,7 @@ import click
 
 from beamsplit.cli.options import LONGEST, show, with_settings
 from beamsplit.errors import ArgumentError
+from beamsplit.extras import need
 from beamsplit.models.storage import write_bytes
 
 if TYPE_CHECKING:
@@ -79,8 +80,9 @@ def evaluate(
     """  # noqa: D301 (click wants the character)
     from beamsplit.evaluation import markdown, run
 
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)  # if that is refused, better now than after all the work
+    if out is not None:  # what is refused or missing had better be so now than after all the work
+        out.mkdir(parents=True, exist_ok=True)
+        need("matplotlib", "--out", "evaluate")
     found = run(_experiment(experiment, asked), settings)
     tables, figures = markdown(found), json.dumps(found, indent=1, ensure_ascii=False) + "\n"
     if out is not None:

@@ -61,6 +61,7 @@ def check_metrics(experiment: Experiment) -> None:
     """Before hours of decoding."""
     for name in (*experiment.metrics, *([experiment.mbr] if experiment.mbr else [])):
         _check_known(name, TEXT_METRICS)
+        _ = TEXT_METRICS[name]().signature  # which says so if a package is missing
     for name in experiment.lists:
         _check_known(name, LIST_METRICS)
 
