@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import experiments.__main__ as runner
 import pytest
 from click.testing import CliRunner
+from experiments import runner
 from experiments.choice import best_of_families, choice_table, deciding
 from experiments.report import renewed
 
@@ -144,13 +144,14 @@ def test_a_choice_is_shown_with_its_figures() -> None:
     ]
 
 
-def test_experiments_are_run_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_experiments_are_run_and_written(jobs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "HERE", tmp_path)
     (tmp_path / "mine.jsonl").write_text('{"input": "a", "references": ["le chat dort"]}\n', encoding="utf-8")
     (tmp_path / "said.jsonl").write_text('{"id": 0, "hypotheses": ["le chat dort"]}\n', encoding="utf-8")
     experiment = 'task = "mine.jsonl"\nmetrics = ["chrf"]\nshow = 1\n[methods.A]\nkind = "lists"\n'
     (tmp_path / "mine.toml").write_text(experiment + 'file = "said.jsonl"\n', encoding="utf-8")
-    done = CliRunner().invoke(runner.main, ["--out", str(tmp_path / "out"), "--draws", "10"])
+    done = CliRunner().invoke(runner.main, ["--out", str(tmp_path / "out"), "--draws", "10", "--jobs", jobs])
     assert done.exit_code == 0
     found = json.loads((tmp_path / "out" / "mine.json").read_text(encoding="utf-8"))
     assert found["figures"]["oracle_chrf@1"]["A"]["value"] == 100

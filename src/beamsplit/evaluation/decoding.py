@@ -93,8 +93,9 @@ class _File:
         if self._path is None:
             return
         lines = [json.dumps({"input": key, "list": found.to_json()}) for key, found in lists.items()]
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write("".join(line + "\n" for line in lines))
+        # In one piece, since another run may be writing to the same file.
+        with self._path.open("ab", buffering=0) as file:
+            file.write("".join(line + "\n" for line in lines).encode())
 
     def _read(self, path: Path) -> None:
         whole = path.read_text(encoding="utf-8", errors="replace").split("\n")
