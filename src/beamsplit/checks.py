@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any
+
+import torch
 
 from beamsplit.errors import ArgumentError
 
 __all__ = [
     "at_least",
     "fraction",
+    "nearest",
     "non_negative",
     "number",
     "once",
     "positive",
     "shown",
     "strengths",
+    "usable",
     "whole_number",
 ]
 
@@ -26,6 +31,25 @@ def shown(value: object) -> str:
     """A value for an error message: on one line, and not too long."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 100 else text[:97] + "..."
+
+
+def nearest(word: str, known: Iterable[str], otherwise: str) -> str:
+    """The end of an error message about a word that is not known.
+
+    >>> nearest("strenght", ["groups", "strength"], "there are groups and strength")
+    "did you mean 'strength'?"
+    """
+    near = difflib.get_close_matches(word, list(known), 1)
+    return f"did you mean {near[0]!r}?" if near else otherwise
+
+
+def usable(device: str | None) -> None:
+    """Whether torch can put anything there."""
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, TypeError) as error:  # whichever, depending on what is missing
+        reason = " ".join(str(error).split())
+        raise ArgumentError(f"device {device!r} cannot be used: {reason}"[:300]) from error
 
 
 def once(values: object) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from beamsplit import checks
 from beamsplit.diversity import Cumulative, Diversity, Embedding, Hamming, NGram
 from beamsplit.errors import ArgumentError
 from beamsplit.guidance import AntiLanguageModel
@@ -245,5 +245,4 @@ def _term(table: Mapping[str, Any], model: StepModel, where: str) -> Diversity:
 
 
 def _nearest(word: str, known: Collection[str]) -> str:
-    near = difflib.get_close_matches(word, known, 1)
-    return f": did you mean {near[0]!r}?" if near else f": known are {', '.join(sorted(known))}"
+    return ": " + checks.nearest(word, known, f"known are {', '.join(sorted(known))}")

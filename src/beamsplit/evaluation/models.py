@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.util
 import os
@@ -13,10 +12,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import torch
 from torch import nn
 
-from beamsplit import extras
+from beamsplit import checks, extras
 from beamsplit.errors import ArgumentError
 from beamsplit.model import StepModel
 from beamsplit.models import Complexity
@@ -61,7 +59,7 @@ def _is_ours(name: str) -> bool:
 def _is_slip(name: str) -> bool:
     """Whether someone may have meant one of ours: `load` says so, and nobody waits for the hub."""
     is_word = "/" not in name and ":" not in name and not os.path.isdir(name)
-    return is_word and bool(difflib.get_close_matches(name, NAMES, 1))
+    return is_word and bool(checks.nearest(name, NAMES, ""))
 
 
 def _ours(name: str) -> StepModel:
@@ -80,8 +78,7 @@ def _own(name: str) -> StepModel:
     with _explained(name):
         module = _module(place, name)
     if not hasattr(module, attribute):
-        near = difflib.get_close_matches(attribute, vars(module), 1)
-        hint = f"did you mean {near[0]!r}?" if near else "give the name of a StepModel in it"
+        hint = checks.nearest(attribute, vars(module), "give the name of a StepModel in it")
         raise ArgumentError(f"{place} has no {attribute!r}: {hint}")
     found = getattr(module, attribute)
     if isinstance(found, type) or (callable(found) and not isinstance(found, StepModel)):
@@ -150,10 +147,6 @@ def _moved(model: StepModel, name: str, device: str | None) -> StepModel:
             f"{name} is a {type(model).__name__}, which only its own code can move to a device: leave device "
             "out"
         )
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:  # whichever, depending on what is missing
-        reason = " ".join(str(error).split())
-        raise ArgumentError(f"device {device!r} cannot be used: {reason}"[:300]) from error
+    checks.usable(device)
     module.to(device)
     return model

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -69,7 +68,6 @@ def tables_of(names: Sequence[str], widths: Widths) -> dict[str, dict[str, Any]]
     """The tables that a file would have for these."""
     for name in names:
         if name not in PRESETS:
-            near = difflib.get_close_matches(name, PRESETS, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(PRESETS)}"
+            hint = checks.nearest(name, PRESETS, f"there are {', '.join(PRESETS)}")
             raise ArgumentError(f"there is no strategy {name!r}: {hint}")
     return {name: PRESETS[name][1](widths) for name in names}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -74,14 +74,17 @@ def run(experiment: Experiment, settings: Settings, model: StepModel | None = No
         "beamsplit": beamsplit.__version__,
         "items": len(task.ids),
         "refused": prepared.refused,
-        "references": _counts(task.references),
+        "references": _extremes(map(len, task.references)),
         "seeds": list(experiment.seeds),
         "methods": {
             method.name: {**method.description, "family": method.family, "varied": dict(method.varied)}
             for method in experiment.methods
         },
         "unavailable": unavailable,
-        "lengths": {name: _lengths(runs) for name, runs in lists.items()},
+        "lengths": {
+            name: _extremes(len(example.hypotheses) for run in runs for example in run)
+            for name, runs in lists.items()
+        },
         "signatures": signatures(scores),
         "figures": figures(scores, range(len(task.ids)), settings.draws),
         "parts": {by: by_part(scores, rows, settings.draws) for by, rows in parts.items()},
@@ -214,20 +217,15 @@ def _text(text: str | None, tokens: tuple[int, ...]) -> str:
     return " ".join(map(str, tokens)) if text is None else text
 
 
-def _counts(references: Sequence[Sequence[str]]) -> dict[str, int]:
-    counts = [len(each) for each in references]
-    return {"fewest": min(counts), "most": max(counts)}
+def _extremes(counts: Iterable[int]) -> dict[str, int]:
+    told = list(counts)
+    return {"fewest": min(told), "most": max(told)}
 
 
 def _oracles(asked: Sequence[int], lists: Lists) -> tuple[int, ...]:
     """As asked, but no more than the longest list has: the best of 20 of 6 is the best of 6."""
     longest = max(len(example.hypotheses) for runs in lists.values() for run in runs for example in run)
     return tuple(dict.fromkeys(min(k, longest) for k in asked))
-
-
-def _lengths(runs: Sequence[Sequence[Example]]) -> dict[str, int]:
-    counts = [len(example.hypotheses) for run in runs for example in run]
-    return {"fewest": min(counts), "most": max(counts)}
 
 
 # Lists to look at

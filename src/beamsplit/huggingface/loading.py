@@ -49,10 +49,7 @@ def _check(name: object, device: str | None, dtype: object) -> None:
         )
     if dtype is not None and not isinstance(dtype, torch.dtype):
         raise ArgumentError(f"dtype must be one such as torch.bfloat16, not {checks.shown(dtype)}")
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, TypeError) as error:  # whichever, depending on what is missing
-        raise ArgumentError(f"device {device!r} cannot be used: {_reason(error)}") from error
+    checks.usable(device)
 
 
 def _source(name: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -45,11 +44,8 @@ def load(name: str | os.PathLike[str]) -> Model:
         raise ArgumentError(f"a model is loaded by its name or its file, not by {checks.shown(name)}")
     path = storage.WEIGHTS / f"{name}.safetensors" if name in NAMES else Path(name)
     if name not in NAMES and not path.is_file():
-        near = difflib.get_close_matches(str(name), NAMES, 1)
-        hint = f": did you mean {near[0]!r}?" if near else ""
-        raise ArgumentError(
-            f"there is no model {str(name)!r}{hint or ': there are ' + ', '.join(NAMES) + ', or give a file'}"
-        )
+        hint = checks.nearest(str(name), NAMES, f"there are {', '.join(NAMES)}, or give a file")
+        raise ArgumentError(f"there is no model {str(name)!r}: {hint}")
     kind = storage.kind(path)
     if kind not in _KINDS:
         raise ArgumentError(f"{path} holds no model of beamsplit")
