@@ -21,17 +21,36 @@ __all__ = ["ExpectedBest", "Oracle", "Top1", "mbr_order", "oracles"]
 
 
 @dataclass(frozen=True)
-class Oracle:
-    """The mean over examples of the best score among the first `k` of the list.
-
-    Of a list that is shorter, the best of what there is; `short` says how many of these there are.
-    """
+class _BestOf:
+    """The mean over examples of some best of `k`. Of a list that is shorter, of what there is."""
 
     metric: TextMetric
     k: int
 
     def __post_init__(self) -> None:
         checks.at_least("k", self.k, 1)
+
+    def statistics(self, examples: Sequence[Example]) -> Tensor:
+        """[examples 3]: the best, a one, and whether the list is short."""
+        return _of_each(self.metric, self.k, examples, self._best)
+
+    def score(self, total: Tensor) -> Tensor:
+        return total[..., 0] / total[..., 1]
+
+    def short(self, total: Tensor) -> Tensor:
+        """How many lists have fewer than k, from sums of rows [... 3]."""
+        return total[..., 2]
+
+    def _best(self, scores: list[float]) -> float:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Oracle(_BestOf):
+    """The mean over examples of the best score among the first `k` of the list.
+
+    Of a list that is shorter, the best of what there is; `short` says how many of these there are.
+    """
 
     @property
     def name(self) -> str:
@@ -41,16 +60,8 @@ class Oracle:
     def signature(self) -> str:
         return f"oracle|k:{self.k}|{self.metric.signature}"
 
-    def statistics(self, examples: Sequence[Example]) -> Tensor:
-        """[examples 3]: the best, a one, and whether the list is short."""
-        return _of_each(self.metric, self.k, examples, lambda scores: max(scores[: self.k]))
-
-    def score(self, total: Tensor) -> Tensor:
-        return total[..., 0] / total[..., 1]
-
-    def short(self, total: Tensor) -> Tensor:
-        """How many lists have fewer than k, from sums of rows [... 3]."""
-        return total[..., 2]
+    def _best(self, scores: list[float]) -> float:
+        return max(scores[: self.k])
 
 
 @dataclass(frozen=True)
@@ -75,17 +86,11 @@ class Top1:
 
 
 @dataclass(frozen=True)
-class ExpectedBest:
+class ExpectedBest(_BestOf):
     """The mean over examples of the best score to be expected when `k` of the list are drawn at random.
 
     Drawn without putting back, so that for k = 1 it is the mean of the list and for all of it the best.
     """
-
-    metric: TextMetric
-    k: int
-
-    def __post_init__(self) -> None:
-        checks.at_least("k", self.k, 1)
 
     @property
     def name(self) -> str:
@@ -95,16 +100,8 @@ class ExpectedBest:
     def signature(self) -> str:
         return f"expected-best|k:{self.k}|draw:without-replacement|{self.metric.signature}"
 
-    def statistics(self, examples: Sequence[Example]) -> Tensor:
-        """[examples 3], as for `Oracle`."""
-        return _of_each(self.metric, self.k, examples, lambda scores: _expected_best(scores, self.k))
-
-    def score(self, total: Tensor) -> Tensor:
-        return total[..., 0] / total[..., 1]
-
-    def short(self, total: Tensor) -> Tensor:
-        """How many lists have fewer than k, from sums of rows [... 3]."""
-        return total[..., 2]
+    def _best(self, scores: list[float]) -> float:
+        return _expected_best(scores, self.k)
 
 
 def oracles(metric: TextMetric, ks: Sequence[int], examples: Sequence[Example]) -> list[Score]:
