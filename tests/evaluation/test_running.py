@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from beamsplit import ArgumentError, BeamSearch, decode
-from beamsplit.evaluation import decoding, markdown
+from beamsplit.evaluation import Settings, decoding, experiment_of, markdown, run
 from beamsplit.evaluation.experiment import LISTS
 from beamsplit.models import load
 from beamsplit.testing import MarkovModel
@@ -333,3 +333,22 @@ def test_results_are_ready_for_json_and_tables(tmp_path: Path) -> None:
     found = results(tmp_path, 6, more=DIFFICULTY, split=True, show=1, methods=methods, **measured)
     assert json.loads(json.dumps(found)) == found
     assert markdown(found).startswith("## ")
+
+
+def test_what_a_model_lacks_is_said_before_anything_is_decoded(tmp_path: Path) -> None:
+    class Untouchable(MarkovModel):
+        def start(self, inputs: Any) -> Any:
+            raise AssertionError("decoded")
+
+    (tmp_path / "mine.jsonl").write_text('{"input": 0, "references": ["1"]}\n', encoding="utf-8")
+    methods = {
+        "BS": {"kind": "beam", "beams": 2},
+        "MMI": {"kind": "beam", "beams": 2, "mmi": {"strength": 0.1}},
+    }
+    content = {"task": str(tmp_path / "mine.jsonl"), "model": "mine", "methods": methods}
+    with pytest.raises(ArgumentError, match=r"^methods\.MMI\.mmi needs .* has no language_model"):
+        run(
+            experiment_of(content),
+            Settings(cache=tmp_path / "cache"),
+            Untouchable(torch.eye(3).log_softmax(1)),
+        )
