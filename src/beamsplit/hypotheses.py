@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -80,6 +81,14 @@ class Hypotheses(Sequence[Hypothesis]):
         first = {h.tokens if h.text is None else h.text: h for h in reversed(self._all)}
         return Hypotheses.ordered(reversed(first.values()))
 
+    def _repr_html_(self) -> str:
+        """As a table, for notebooks."""
+        rows = (
+            f"<tr><td>{h.log_prob:.2f}</td><td>{h.group + 1}</td><td>{_cell(h)}</td></tr>" for h in self._all
+        )
+        head = "<tr><th>log-probability</th><th>group</th><th>output</th></tr>"
+        return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
+
     def to_json(self, **options: Any) -> str:
         """As JSON; `options` go to `json.dumps`."""
         return json.dumps([asdict(h) for h in self._all], **options)
@@ -115,6 +124,11 @@ class Hypotheses(Sequence[Hypothesis]):
 
     def __repr__(self) -> str:
         return f"Hypotheses({list(self._all)})"
+
+
+def _cell(hypothesis: Hypothesis) -> str:
+    said = hypothesis.text if hypothesis.text is not None else " ".join(map(str, hypothesis.tokens))
+    return html.escape(said) + ("" if hypothesis.finished else " …")
 
 
 def _entries(value: Any) -> list[Any]:

@@ -8,21 +8,45 @@ from collections.abc import Sequence
 import click
 
 from beamsplit import __version__
+from beamsplit.cli.compare import ask, caption, generate, translate
+from beamsplit.cli.completion import completion
+from beamsplit.cli.decode import decode
 from beamsplit.cli.evaluate import evaluate
+from beamsplit.cli.models import models
 from beamsplit.cli.tune import tune
 from beamsplit.errors import BeamsplitError
 
 __all__ = ["main"]
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _InOrder(click.Group):
+    """Lists its commands as they were added, those that one begins with first."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+@click.group(cls=_InOrder, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="beamsplit")
 def program() -> None:
-    """Diverse decoding: outputs that are each likely and all different."""
+    """Diverse decoding: outputs that are each likely and all different.
+
+    \b
+    beamsplit translate "I'm cold."             by beam search and by diverse beam search, side by side
+    beamsplit caption photo.jpg                 what is in a picture
+    beamsplit generate --model NAME "Once"      any model of Hugging Face, by folder, name or .gguf
+    beamsplit decode sentences.txt -o out.jsonl a list for each line of a file
+    beamsplit demo                              all of it on a web page
+
+    Results are tables on a terminal and JSON Lines in a pipe.
+    """  # noqa: D301 (click wants the character)
 
 
-program.add_command(evaluate)
-program.add_command(tune)
+for command in (translate, caption, ask, generate, decode, evaluate, tune, models, completion):
+    program.add_command(command)
+
+
+_RESUMED = ("decode", "evaluate", "tune")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,10 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         click.echo(f"beamsplit: {error}", err=True)
         return 2
     except (KeyboardInterrupt, click.Abort):
-        click.echo("beamsplit: stopped; the same command goes on with what it has", err=True)
+        words = sys.argv[1:] if arguments is None else arguments
+        more = "; the same command goes on with what it has" * (next(iter(words), "") in _RESUMED)
+        click.echo(f"beamsplit: stopped{more}", err=True)
         return 130
     return found if isinstance(found, int) else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

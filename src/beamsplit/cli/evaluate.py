@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["evaluate"]
 
 
-@click.command()
+@click.command(short_help="Compare strategies on a task: tables, JSON and plots.")
 @click.argument("experiment", type=click.Path(path_type=Path), required=False)
 @click.option("--task", metavar="TASK", help="A .jsonl of inputs and references, or a task by name.")
 @click.option(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["tune"]
 
 
-@click.command()
+@click.command(short_help="Find settings for a purpose.")
 @click.option(
     "--task", required=True, metavar="TASK", help="A .jsonl of inputs and references, or a task by name."
 )

@@ -1,0 +1,201 @@
+"""`beamsplit translate | caption | ask | generate`: lists by beam search and by diverse beam search."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from beamsplit.cli.choosing import Asked, with_choice
+from beamsplit.cli.inputs import Input, pictures, texts
+from beamsplit.cli.showing import entry, for_people, show_columns, show_json
+from beamsplit.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from beamsplit.cli.searching import Searcher
+
+__all__ = ["ask", "caption", "generate", "translate"]
+
+SENTENCE = "I have to find a new job before the summer."
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where results go, and in which form."""
+
+    alone: bool
+    tree: Path | None
+    as_json: bool
+    as_table: bool
+    batch_size: int
+    device: str | None
+
+
+_OPTIONS = (
+    click.option("--file", "-f", metavar="FILE", help="Also the lines of this file."),
+    click.option("--alone", is_flag=True, help="Without beam search of the same width beside it."),
+    click.option(
+        "--tree",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE.svg",
+        help="Write the search as a picture; for one input.",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON Lines also on a terminal."),
+    click.option("--table", "as_table", is_flag=True, help="Print tables also into a pipe."),
+    click.option("--batch-size", type=click.IntRange(min=1), metavar="N", default=16, show_default=True),
+    click.option("--device", metavar="DEVICE", help="Where to decode, such as cuda."),
+)
+
+
+def _with_output(command: Callable[..., None]) -> Callable[..., None]:
+    """Options for what to print, which the command gets as `output`."""
+
+    @functools.wraps(command)
+    def called(**options: Any) -> None:
+        names = ("alone", "tree", "as_json", "as_table", "batch_size", "device")
+        output = Output(**{name: options.pop(name) for name in names})
+        if output.as_json and output.as_table:
+            raise click.UsageError("--json and --table exclude each other")
+        command(output=output, **options)
+
+    for option in reversed(_OPTIONS):
+        called = option(called)
+    return called
+
+
+@click.command(short_help="English into French, by beam search and diverse beam search side by side.")
+@click.argument("text", nargs=-1)
+@with_choice
+@_with_output
+def translate(text: tuple[str, ...], file: str | None, asked: Asked, output: Output) -> None:
+    """Translate English TEXT into French, by beam search and by diverse beam search side by side.
+
+    The model comes with the package. Words that the first of a list does not have are underlined, and + marks
+    what only one of the lists has. In a pipe, and with --json, there is a line of JSON for each text.
+
+    \b
+    beamsplit translate "I'm cold."
+    beamsplit translate "I'm cold." --groups 6 --strength 1 --diversity hamming
+    beamsplit translate --tree tree.svg "Where did you leave the keys?"
+    cat sentences.txt | beamsplit translate > lists.jsonl
+    beamsplit translate --file sentences.txt --strategy nucleus --top-p 0.8
+    """  # noqa: D301 (click wants the character)
+    _run("en-fr", texts(text, file, SENTENCE), asked, output)
+
+
+@click.command(short_help="What is in a picture, likewise.")
+@click.argument("picture", nargs=-1)
+@with_choice
+@_with_output
+def caption(picture: tuple[str, ...], file: str | None, asked: Asked, output: Output) -> None:
+    """Say what is in a PICTURE, by beam search and by diverse beam search side by side.
+
+    The model comes with the package; pictures need pip install 'beamsplit[vision]'.
+
+    \b
+    beamsplit caption photo.jpg
+    beamsplit caption photo.jpg --groups 10 --strength 0.8 --tree tree.svg
+    beamsplit caption *.jpg > lists.jsonl
+    cat photo.jpg | beamsplit caption -
+    """  # noqa: D301 (click wants the character)
+    _run("captioner", pictures(picture, file, "caption"), asked, output)
+
+
+@click.command(short_help="Questions about a picture, likewise.")
+@click.argument("picture", nargs=-1)
+@with_choice
+@_with_output
+def ask(picture: tuple[str, ...], file: str | None, asked: Asked, output: Output) -> None:
+    """Ask questions about a PICTURE, by beam search and by diverse beam search side by side.
+
+    The model comes with the package; pictures need pip install 'beamsplit[vision]'.
+
+    \b
+    beamsplit ask photo.jpg
+    beamsplit ask photo.jpg --diversity ngram:n=2 --strength 1
+    """  # noqa: D301 (click wants the character)
+    _run("questioner", pictures(picture, file, "ask"), asked, output)
+
+
+@click.command(short_help="Any Hugging Face model, or one of your own, likewise.")
+@click.option(
+    "--model",
+    "-m",
+    required=True,
+    metavar="MODEL",
+    help="A Hugging Face model by its folder or name, a FILE.gguf, or FILE.py:NAME for a model of your own.",
+)
+@click.argument("prompt", nargs=-1)
+@with_choice
+@_with_output
+def generate(model: str, prompt: tuple[str, ...], file: str | None, asked: Asked, output: Output) -> None:
+    """Continue a PROMPT with a model of transformers (pip install 'beamsplit[hf]') or one of your own.
+
+    \b
+    beamsplit generate --model path/to/a/model "The best way to start the day is"
+    beamsplit generate --model smollm2.Q8_0.gguf "Once upon a time" --groups 5 --max-length 20
+    beamsplit generate --model my_model.py:make "some input" --json
+    """  # noqa: D301 (click wants the character)
+    _run(model, texts(prompt, file, "The best way to start the day is"), asked, output)
+
+
+def _run(name: str, given: Iterator[Input], asked: Asked, output: Output) -> None:
+    from beamsplit.cli.searching import Searcher
+    from beamsplit.evaluation.models import load_model
+
+    searcher = Searcher.of(load_model(name, output.device), asked, compared=not output.alone)
+    if output.tree is not None:
+        _draw(searcher, _only(given), output)
+    else:
+        _search(searcher, given, output)
+
+
+def _search(searcher: Searcher, given: Iterator[Input], output: Output) -> None:
+    from beamsplit.cli.searching import in_batches
+
+    refused, number = 0, 0
+    for batch in in_batches(given, output.batch_size):
+        lists = searcher.search(batch, range(number, number + len(batch)))
+        for each, found in zip(batch, lists, strict=True):
+            if isinstance(found, ArgumentError):
+                refused += 1
+                click.echo(f"beamsplit: input {number + 1}, {each.shown!r:.60}: {found}", err=True)
+            else:
+                _show(str(number), each, searcher, found, output)
+            number += 1
+    if refused:
+        raise click.exceptions.Exit(2)
+    if not number:
+        raise ArgumentError("there is nothing to decode: the input is empty")
+
+
+def _draw(searcher: Searcher, given: Input, output: Output) -> None:
+    from beamsplit.models.storage import write_bytes
+    from beamsplit.tree import draw
+
+    assert output.tree is not None
+    recordings = searcher.record(given)
+    write_bytes(output.tree, draw(recordings).encode())
+    _show("0", given, searcher, [recording.hypotheses for recording in recordings], output)
+
+
+def _only(given: Iterator[Input]) -> Input:
+    several = list(given)
+    if len(several) != 1:
+        raise ArgumentError(f"--tree draws the search for one input, and there are {len(several)}: give one")
+    return several[0]
+
+
+def _show(identity: str, given: Input, searcher: Searcher, found: list[Any], output: Output) -> None:
+    from beamsplit.columns import columns
+
+    titles = [choice.title for choice in searcher.choices]
+    lists = columns(list(zip(titles, found, strict=True)))
+    if for_people(output.as_json, output.as_table):
+        show_columns(given.shown, lists)
+    else:
+        show_json(entry(identity, given.shown, lists))

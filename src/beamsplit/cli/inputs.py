@@ -1,0 +1,82 @@
+"""What a command is about: texts or pictures, from its arguments, from files, or from standard input."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from beamsplit.errors import ArgumentError
+
+__all__ = ["STDIN", "Input", "lines", "pictures", "texts"]
+
+STDIN = "-"
+
+
+class Input(NamedTuple):
+    """Something to decode."""
+
+    shown: str
+    """How people know it: a text, or the name of a picture's file."""
+    value: Any
+    """What the model takes."""
+
+
+def texts(arguments: Sequence[str], file: str | None, example: str) -> Iterator[Input]:
+    """The arguments; `-` stands for the lines of standard input, which is read too if nothing else is given.
+
+    On a terminal, where nobody has given anything, it is the example.
+    """
+    if not arguments and file is None:
+        arguments = [STDIN]
+        if sys.stdin.isatty():
+            click.echo(f"Nothing given, so here is an example: {example!r}", err=True)
+            arguments = [example]
+    for argument in arguments:
+        yield from (Input(each, each) for each in (lines(STDIN) if argument == STDIN else [argument]))
+    if file is not None:
+        yield from (Input(each, each) for each in lines(file))
+
+
+def pictures(arguments: Sequence[str], file: str | None, command: str) -> Iterator[Input]:
+    """Paths; `-` stands for a picture on standard input; a file has a path in each line."""
+    if not arguments and file is None:
+        if sys.stdin.isatty():
+            raise ArgumentError(f"give a picture: beamsplit {command} photo.jpg, or - for standard input")
+        arguments = [STDIN]
+    for argument in arguments:
+        yield _from_stdin() if argument == STDIN else Input(argument, argument)
+    if file is not None:
+        folder = Path() if file == STDIN else Path(file).parent
+        yield from (Input(each, str(folder / each)) for each in lines(file))
+
+
+def lines(file: str) -> Iterator[str]:
+    """Lines that are not empty."""
+    name = "standard input" if file == STDIN else file
+    try:
+        with click.open_file(file, encoding="utf-8-sig") as opened:
+            yield from filter(None, map(str.strip, opened))
+    except UnicodeDecodeError as error:
+        raise ArgumentError(f"{name} is no UTF-8 text: {error.reason} at byte {error.start}") from error
+    except OSError as error:
+        raise ArgumentError(f"{name} cannot be read: {error.strerror}") from error
+
+
+def _from_stdin() -> Input:
+    from beamsplit.extras import need
+
+    image: Any = need("PIL.Image", "a picture", "vision")
+    content = sys.stdin.buffer.read()
+    try:
+        picture = image.open(io.BytesIO(content))
+    except (OSError, ValueError, SyntaxError, image.DecompressionBombError) as error:
+        raise ArgumentError(
+            f"standard input has {len(content)} bytes that are no picture: "
+            "give a JPEG, PNG, ... (cat photo.jpg | beamsplit caption -)"
+        ) from error
+    return Input("standard input", picture)

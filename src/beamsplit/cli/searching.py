@@ -1,0 +1,112 @@
+"""Decoding of what a command was given: in batches, and one bad input costs no other its result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, TypeVar
+
+from beamsplit.choices import SUITABLE, Choice
+from beamsplit.cli.choosing import Asked
+from beamsplit.cli.inputs import Input
+from beamsplit.errors import ArgumentError
+from beamsplit.hypotheses import Hypotheses
+from beamsplit.model import StepModel
+from beamsplit.models import Translator
+from beamsplit.models.pictures import LONGEST as LONGEST_CAPTION
+from beamsplit.models.pictures import PictureModel
+from beamsplit.models.translator import LONGEST as LONGEST_TRANSLATION
+from beamsplit.recording import Recording, record
+from beamsplit.search import decode
+
+__all__ = ["Searcher", "in_batches"]
+
+_Each = TypeVar("_Each")
+LONGEST_TEXT = 40
+
+
+@dataclass(frozen=True)
+class Searcher:
+    """A model, and the strategies by which it is decoded."""
+
+    model: StepModel
+    choices: tuple[Choice, ...]
+    limits: dict[str, Any]
+    seed: int = 0
+    _searches: list[tuple[StepModel, Any, bool]] = field(init=False, repr=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        for choice in self.choices:  # what is refused is refused before anything is decoded
+            method = choice.method
+            model, strategy = method.guided(self.model), method.strategy(self.model)
+            decode(model, [], strategy, **self.limits)
+            self._searches.append((model, strategy, method.unique))
+
+    @classmethod
+    def of(cls, model: StepModel, asked: Asked, compared: bool) -> Searcher:
+        """As asked; where that is silent, as suits the model."""
+        kind, longest = _kind(model)
+        choice = asked.choice(SUITABLE[kind])
+        beside = (choice.beside(),) if compared and choice.strategy != "bs" else ()
+        return cls(model, (*beside, choice), asked.limits(longest), asked.seed)
+
+    def search(
+        self, inputs: Sequence[Input], numbers: Sequence[int]
+    ) -> list[list[Hypotheses] | ArgumentError]:
+        """For each input one list a strategy, or why there is none; `numbers` are their places among all."""
+        try:
+            return list(self._lists(inputs, numbers))
+        except ArgumentError as error:
+            if len(inputs) == 1:
+                return [_about_it(error)]
+        found = [self.search([each], [number])[0] for each, number in zip(inputs, numbers, strict=True)]
+        reasons = {str(each) if isinstance(each, ArgumentError) else None for each in found}
+        if len(reasons) == 1 and (reason := reasons.pop()) is not None:
+            raise ArgumentError(reason)  # so it is not about the inputs
+        return found
+
+    def record(self, given: Input) -> list[Recording]:
+        """One recording a strategy."""
+        inputs = self._prepared([given])
+        return [
+            record(
+                model, inputs, strategy, title=choice.title, seed=[self.seed], unique=unique, **self.limits
+            )[0]
+            for choice, (model, strategy, unique) in zip(self.choices, self._searches, strict=True)
+        ]
+
+    def _lists(self, inputs: Sequence[Input], numbers: Sequence[int]) -> Iterator[list[Hypotheses]]:
+        prepared = self._prepared(inputs)
+        # A seed of an input's own: what it gets must not depend on its batch.
+        seeds = [self.seed + number for number in numbers]
+        lists = [
+            decode(model, prepared, strategy, seed=seeds, unique=unique, **self.limits)
+            for model, strategy, unique in self._searches
+        ]
+        return (list(each) for each in zip(*lists, strict=True))
+
+    def _prepared(self, inputs: Sequence[Input]) -> Any:
+        """Pictures are looked at once for all strategies."""
+        values = [each.value for each in inputs]
+        return self.model.features(values) if isinstance(self.model, PictureModel) else values
+
+
+def _about_it(error: ArgumentError) -> ArgumentError:
+    """What a model says of the first of its inputs, where there is but one."""
+    return ArgumentError(str(error).removeprefix("text 0 ").removeprefix("pictures[0] "))
+
+
+def _kind(model: StepModel) -> tuple[str, int]:
+    """What suits it, and how long its outputs may get."""
+    if isinstance(model, Translator):
+        return "translator", LONGEST_TRANSLATION
+    if isinstance(model, PictureModel):
+        return model.kind, LONGEST_CAPTION
+    return "transformers", LONGEST_TEXT
+
+
+def in_batches(items: Iterable[_Each], size: int) -> Iterator[list[_Each]]:
+    iterator = iter(items)
+    while batch := list(islice(iterator, size)):
+        yield batch

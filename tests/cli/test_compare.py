@@ -1,0 +1,315 @@
+"""`translate`, `caption`, `ask` and `generate`: what goes in, and what people and machines get."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from beamsplit import BeamSearch, DiverseBeamSearch, NGram, Sampling, cli, decode
+from beamsplit.evaluation.models import load_model
+from beamsplit.models import load
+from beamsplit.models.translator import DIVERSE
+from cli.commands import Terminal, entries, give_stdin, printed, refusal
+
+TEXT = "Where did you leave the keys?"
+SMALL = ("--groups", "2", "--beams-per-group", "1", "--max-length", "12")
+
+
+def test_the_lists_are_those_of_the_library(capsys: pytest.CaptureFixture[str]) -> None:
+    (line,) = entries(capsys, "translate", TEXT)
+    model = load("en-fr")
+    for found, strategy in ((line, DIVERSE), (line["beside"], BeamSearch(beams=6))):
+        (expected,) = decode(model, [TEXT], strategy, max_length=160)
+        assert [each["text"] for each in found["hypotheses"]] == list(expected.distinct().texts)
+        assert [each["log_prob"] for each in found["hypotheses"]] == [h.log_prob for h in expected.distinct()]
+        assert found["repeats"] == len(expected) - len(expected.distinct())
+    assert (line["id"], line["input"]) == ("0", TEXT)
+    assert line["strategy"].startswith("diverse beam search: 3 groups of 2, strength 1.5, cumulative")
+
+
+def test_options_reach_the_search(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("-g", "4", "-b", "1", "-s", "2", "-d", "ngram:n=3", "--max-length", "9", "--alone")
+    (line,) = entries(capsys, "translate", TEXT, *options)
+    strategy = DiverseBeamSearch(groups=4, strength=2.0, diversity=NGram(n=3))
+    (expected,) = decode(load("en-fr"), [TEXT], strategy, max_length=9)
+    assert [each["text"] for each in line["hypotheses"]] == list(expected.distinct().texts)
+    assert "beside" not in line
+
+
+def said(lines: list[dict[str, Any]]) -> list[list[str]]:
+    return [[each["text"] for each in line["hypotheses"]] for line in lines]
+
+
+def test_samples_depend_on_the_seed_and_on_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--strategy", "sampling", "--temperature", "1.5", "--alone", "--max-length", "12", "--json")
+    both = entries(capsys, "translate", "I'm cold.", TEXT, *options, "--seed", "3")
+    apart = entries(capsys, "translate", "I'm cold.", TEXT, *options, "--seed", "3", "--batch-size", "1")
+    other = entries(capsys, "translate", "I'm cold.", TEXT, *options, "--seed", "4")
+    assert said(both) == said(apart) != said(other)
+    strategy = Sampling(samples=6, temperature=1.5)
+    (expected,) = decode(load("en-fr"), [TEXT], strategy, max_length=12, seed=[4])  # the second input's
+    assert [each["text"] for each in both[1]["hypotheses"]] == list(expected.distinct().texts)
+
+
+def test_arguments_files_and_standard_input_are_alike(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    lines = "\ufeffI'm cold.\r\n\n  Thank you.  \n"
+    (tmp_path / "lines.txt").write_text(lines, encoding="utf-8")
+    argued = entries(capsys, "translate", "I'm cold.", "Thank you.", *SMALL)
+    filed = entries(capsys, "translate", "--file", str(tmp_path / "lines.txt"), *SMALL)
+    give_stdin(monkeypatch, lines.removeprefix("\ufeff"))
+    piped = entries(capsys, "translate", *SMALL)
+    give_stdin(monkeypatch, "Thank you.\n")
+    mixed = entries(capsys, "translate", "I'm cold.", "-", *SMALL)
+    assert argued == filed == piped == mixed
+    assert [line["input"] for line in argued] == ["I'm cold.", "Thank you."]
+
+
+def test_one_bad_input_costs_no_other_its_result(capsys: pytest.CaptureFixture[str]) -> None:
+    long = "word " * 200
+    assert cli.main(["translate", "I'm cold.", " ", "Thank you.", long, *SMALL]) == 2
+    shown = capsys.readouterr()
+    assert [json.loads(line)["id"] for line in shown.out.splitlines()] == ["0", "2"]
+    empty, too_long = shown.err.splitlines()
+    assert empty == "beamsplit: input 2, ' ': is empty: there is nothing to translate"
+    assert too_long.startswith("beamsplit: input 4, 'word word")
+    assert too_long.endswith("the translator reads at most 160: split it into sentences")
+
+
+def test_a_table_for_people(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    wide = printed(capsys, "translate", TEXT, "--table", "--strength", "3")
+    (both,) = [line for line in wide.splitlines() if line.count("Où as-tu laissé les clés ?") == 2]
+    assert both.split()[0] == "-1.56"
+    (head,) = [line for line in wide.splitlines() if "diverse beam search" in line]
+    assert "beam search" in head.partition("diverse")[0]
+    assert "+" in wide
+    assert "distinct n-grams a word" in wide
+    monkeypatch.setenv("COLUMNS", "60")
+    narrow = printed(capsys, "translate", TEXT, "--table", "--strength", "3")
+    assert all(len(line) <= 60 for line in narrow.splitlines())
+    assert "Pourquoi" in narrow
+
+
+def test_what_differs_is_marked_and_colours_are_given_up_on_demand(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    screen = Terminal()
+    for name in ("TERM", "FORCE_COLOR"):
+        monkeypatch.setenv(name, "xterm-256color" if name == "TERM" else "1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr(sys, "stdout", screen)
+    assert cli.main(["translate", TEXT, "--strength", "3"]) == 0  # a table, since this is a terminal
+    assert "\x1b[1;4mavez\x1b[0m" in screen.getvalue()
+    assert "\x1b[38;" in screen.getvalue()  # the groups' colours
+    monkeypatch.setenv("NO_COLOR", "1")
+    plain = Terminal()
+    monkeypatch.setattr(sys, "stdout", plain)
+    assert cli.main(["translate", TEXT, "--strength", "3"]) == 0
+    assert "\x1b[38;" not in plain.getvalue()
+    assert "\x1b[1;4mavez" in plain.getvalue()  # which is no colour
+
+
+def test_nothing_given_on_a_terminal_is_an_example(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    assert cli.main(["translate", *SMALL]) == 0
+    shown = capsys.readouterr()
+    assert (
+        shown.err == "Nothing given, so here is an example: 'I have to find a new job before the summer.'\n"
+    )
+    assert json.loads(shown.out)["input"] == "I have to find a new job before the summer."
+    assert refusal(capsys, "caption").startswith("give a picture: beamsplit caption photo.jpg")
+
+
+def test_the_tree_is_that_of_the_search(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    tree = tmp_path / "new" / "tree.svg"
+    (drawn,) = entries(capsys, "translate", "I'm cold.", *SMALL, "--tree", str(tree))
+    assert drawn == entries(capsys, "translate", "I'm cold.", *SMALL)[0]
+    root = ElementTree.parse(tree).getroot()
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    text = " ".join(root.itertext())
+    assert "froid" in text
+    assert "diverse beam search" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("--tree", "x.svg", "a", "b"), "--tree draws the search for one input, and there are 2: give one"),
+        (("a", "--strategy", "dps"), "there is no strategy 'dps': did you mean 'dbs'?"),
+        (("a", "--diversity", "haming"), "there is no diversity term 'haming': did you mean 'hamming'?"),
+        (("a", "--diversity", "ngram:2"), "diversity is 'ngram:2': give one such as cumulative, or "),
+        (("a", "--diversity", "ngram:n=0"), "diversity: n must be a whole number of at least 1, not 0"),
+        (("a", "--strength", "-1"), "strength must be a finite number of 0 or more, not -1.0"),
+        (("a", "--top-p", "0.9"), "dbs has no setting 'top_p': it has schedule"),
+        (("a", "--strategy", "nucleus", "--top-p", "2"), "top_p must lie above 0 and at most at 1, not 2.0"),
+        (("a", "--groups", "0"), "Invalid value for '--groups' / '-g': 0 is not in the range x>=1. "),
+        (("a", "--length-penalty", "-1"), "--length-penalty is -1.0: give a finite number of 0 or more"),
+        (("a", "--json", "--table"), "--json and --table exclude each other "),
+        (("a", "--device", "tpu9"), "device 'tpu9' cannot be used: "),
+        (("--file", "nowhere.txt"), "nowhere.txt cannot be read: No such file or directory"),
+        (("a", "--min-length", "9", "--max-length", "3"), "min_length=9 is more than max_length=3: "),
+    ],
+)
+def test_mistakes_are_one_line(
+    arguments: tuple[str, ...],
+    line: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert refusal(capsys, "translate", *arguments).startswith(line)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_empty_pipe_is_said(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    give_stdin(monkeypatch, "\n")
+    assert refusal(capsys, "translate") == "there is nothing to decode: the input is empty"
+    (tmp_path / "latin.txt").write_bytes("été\n".encode("latin-1"))
+    assert "is no UTF-8 text: " in refusal(capsys, "translate", "--file", str(tmp_path / "latin.txt"))
+
+
+# Pictures
+
+
+@pytest.fixture
+def picture(tmp_path: Path) -> Path:
+    image = pytest.importorskip("PIL.Image")
+    pytest.importorskip("efficientnet_lite_pytorch")
+    path = tmp_path / "sea.png"
+    picture = image.new("RGB", (64, 48), "skyblue")
+    picture.paste("navy", (0, 24, 64, 48))
+    picture.save(path)
+    return path
+
+
+@pytest.mark.parametrize(("command", "name"), [("caption", "captioner"), ("ask", "questioner")])
+def test_pictures_by_path_by_list_and_by_pipe(
+    command: str,
+    name: str,
+    picture: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (line,) = entries(capsys, command, str(picture))
+    (expected,) = decode(
+        load_model(name), [str(picture)], DiverseBeamSearch(groups=6, strength=0.5), max_length=20
+    )
+    assert [each["text"] for each in line["hypotheses"]] == list(expected.distinct().texts)
+    (picture.parent / "list.txt").write_text("sea.png\n")
+    (listed,) = entries(capsys, command, "--file", str(picture.parent / "list.txt"))
+    give_stdin(monkeypatch, picture.read_bytes())
+    (piped,) = entries(capsys, command, "-")
+    assert [line["input"], listed["input"], piped["input"]] == [str(picture), "sea.png", "standard input"]
+    assert line["hypotheses"] == listed["hypotheses"] == piped["hypotheses"]
+
+
+def test_what_is_no_picture_is_said(
+    picture: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad = picture.with_name("bad.png")
+    bad.write_bytes(picture.read_bytes()[:60])
+    assert cli.main(["caption", str(bad), str(picture), str(picture.with_name("none.png"))]) == 2
+    shown = capsys.readouterr()
+    assert [json.loads(line)["id"] for line in shown.out.splitlines()] == ["1"]
+    first, second = shown.err.splitlines()
+    assert first.startswith(f"beamsplit: input 1, {str(bad)!r:.60}")
+    assert "cannot be read: No such file or directory" in second
+    give_stdin(monkeypatch, b"not a picture")
+    assert refusal(capsys, "caption", "-").startswith("standard input has 13 bytes that are no picture: ")
+
+
+# Other models
+
+OWN = """
+import torch
+from beamsplit.testing import MarkovModel
+
+class Words(MarkovModel):
+    def start(self, texts):
+        return super().start(torch.tensor([len(text) % 3 for text in texts]))
+
+    def to_text(self, tokens):
+        return " ".join("abc"[i] for i in tokens)
+
+def make():
+    return Words(torch.tensor([[0.1, 0.7, 0.2], [0.3, 0.1, 0.6], [0.8, 0.15, 0.05]]).log())
+"""
+
+
+def test_a_model_of_ones_own(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OWN)
+    model = f"{tmp_path / 'own.py'}:make"
+    # After "xyz" (0): b likeliest, then c, then a, ...; each group says another first token.
+    options = ("-g", "2", "-b", "1", "-s", "9", "--max-length", "3")
+    (line,) = entries(capsys, "generate", "--model", model, "xyz", *options)
+    assert [each["text"] for each in line["hypotheses"]] == ["b c a", "c a b"]
+    assert [each["group"] for each in line["hypotheses"]] == [0, 1]
+    assert refusal(capsys, "generate", "xyz") == (
+        "Missing option '--model' / '-m'. (beamsplit generate --help says more)"
+    )
+
+
+def test_a_model_of_transformers(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    from huggingface.test_loading import save
+
+    folder = str(save("llama", tmp_path / "model"))
+    (line,) = entries(capsys, "generate", "-m", folder, "ab", "-g", "3", "-b", "1", "--max-length", "4")
+    strategy = DiverseBeamSearch(groups=3, strength=1.0)
+    (expected,) = decode(load_model(folder), ["ab"], strategy, max_length=4)
+    assert [each["text"] for each in line["hypotheses"]] == list(expected.distinct().texts)
+
+
+# The program itself
+
+
+def test_no_extra_is_needed(tmp_path: Path) -> None:
+    """What a bare installation has is enough for texts; for pictures, it says what to install."""
+    extras = (
+        "transformers PIL efficientnet_lite_pytorch sacrebleu pycocoevalcap optuna matplotlib sklearn scipy"
+    )
+    more = "fastapi uvicorn starlette pydantic sqlalchemy jinja2 krippendorff psycopg"
+    program = f"""
+import sys
+for name in "{extras} {more}".split():
+    sys.modules[name] = None
+from beamsplit import cli
+assert cli.main(["translate", "I'm cold.", "--tree", "tree.svg"]) == 0
+assert cli.main(["models"]) == 0
+sys.exit(cli.main(["caption", "photo.jpg"]))
+"""
+    found = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+        timeout=120,
+    )
+    assert found.returncode == 2, found.stderr
+    assert "froid" in found.stdout
+    (line,) = found.stderr.splitlines()
+    assert line.endswith("pip install 'beamsplit[vision]'")
+
+
+def test_a_reader_that_has_enough_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "many.txt").write_text("I'm cold.\n" * 40)
+    command = f"{sys.executable} -m beamsplit translate -f many.txt --batch-size 1 -g 1 -b 1 | head -n 1"
+    found = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path, check=False, timeout=120
+    )
+    assert json.loads(found.stdout)["input"] == "I'm cold."
+    assert found.stderr == ""

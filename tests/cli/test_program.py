@@ -1,0 +1,89 @@
+"""The program as a whole: help, its page, completion, models."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from beamsplit import cli
+from beamsplit.cli.reference import page
+from cli.commands import entries, printed, refusal
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_the_page_of_help_is_what_the_program_says() -> None:
+    assert (DOCS / "cli.md").read_text(encoding="utf-8") == page(), (
+        "python -m beamsplit.cli.reference > docs/cli.md"
+    )
+
+
+def test_every_command_has_help_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, command in cli.program.commands.items():
+        shown = printed(capsys, name, "--help")
+        assert f"beamsplit {name}" in shown.partition("\n")[2], name
+        assert command.short_help, name
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_for_shells(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "_BEAMSPLIT_COMPLETE" in printed(capsys, "completion", shell)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("beamsplit tr", {"translate"}),
+        ("beamsplit translate --strategy di", {"divmbest", "diverse-sampling"}),
+        ("beamsplit translate -d cu", {"cumulative"}),
+        ("beamsplit caption --tre", {"--tree"}),
+    ],
+)
+def test_completion_completes(words: str, expected: set[str]) -> None:
+    environment = {
+        **os.environ,
+        "_BEAMSPLIT_COMPLETE": "bash_complete",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split()) - 1),
+    }
+    program = "import sys; sys.argv[0] = 'beamsplit'; from beamsplit.cli import main; sys.exit(main())"
+    found = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+        timeout=60,
+    )
+    assert {line.partition(",")[2] for line in found.stdout.splitlines()} == expected, found.stderr
+
+
+def test_models_and_their_cards(capsys: pytest.CaptureFixture[str]) -> None:
+    found = entries(capsys, "models", "--json")
+    assert [each["name"] for each in found] == ["en-fr", "captioner", "questioner", "complexity"]
+    assert all(each["megabytes"] > 1 for each in found)
+    for each in found:
+        assert printed(capsys, "models", each["name"]).startswith("# ")
+    assert refusal(capsys, "models", "captionner") == (
+        "there is no card of 'captionner': did you mean 'captioner'?"
+    )
+
+
+def test_nothing_is_loaded_for_help() -> None:
+    """Help and completion should not wait for what commands need."""
+    program = (
+        "import sys; from beamsplit.cli import main; main(['--help']); "
+        "print([name for name in ('transformers', 'fastapi', 'sqlalchemy', 'matplotlib', 'scipy', 'optuna') "
+        "if name in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout.splitlines()[-1] == "[]"
+
+
+def test_commands_are_click_commands() -> None:
+    assert all(isinstance(command, click.Command) for command in cli.program.commands.values())
