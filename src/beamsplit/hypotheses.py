@@ -78,8 +78,10 @@ class Hypotheses(Sequence[Hypothesis]):
 
         A text may be cut into word pieces in more ways than one, so `decode(unique=True)` need not do this.
         """
-        first = {h.tokens if h.text is None else h.text: h for h in reversed(self._all)}
-        return Hypotheses.ordered(reversed(first.values()))
+        first: dict[object, Hypothesis] = {}
+        for hypothesis in self._all:
+            first.setdefault(hypothesis.tokens if hypothesis.text is None else hypothesis.text, hypothesis)
+        return Hypotheses.ordered(first.values())
 
     def _repr_html_(self) -> str:
         """As a table, for notebooks."""
