@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import importlib
 import json
@@ -10,6 +11,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -545,6 +547,8 @@ PUBLIC = [
     "Plan",
     "PrefixModel",
     "Ranked",
+    "Recorder",
+    "Recording",
     "Rule",
     "Sampling",
     "Scorer",
@@ -554,6 +558,7 @@ PUBLIC = [
     "Strategy",
     "TermError",
     "decode",
+    "record",
     "steps",
 ]
 
@@ -571,6 +576,25 @@ def test_every_public_name_is_there_and_explains_itself(name: str) -> None:
     assert thing.__module__.startswith("beamsplit.")
 
 
+def test_names_are_looked_up_where_type_checkers_find_them() -> None:
+    """The imports that only type checkers see, and the homes that names have at run time, are the same."""
+    seen: dict[str, str] = {}
+    for node in ast.walk(ast.parse(Path(beamsplit.__file__).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("beamsplit."):
+            seen |= {name.name: node.module.removeprefix("beamsplit.") for name in node.names}
+    assert seen == beamsplit._HOME
+    assert sorted(seen) == beamsplit.__all__
+
+
+def test_modules_are_found_and_what_is_nowhere_is_not() -> None:
+    program = "import beamsplit; print(beamsplit.metrics.DistinctN.__name__, 'torch' in dir(beamsplit))"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout == "DistinctN False\n"
+    with pytest.raises(AttributeError, match="module 'beamsplit' has no attribute 'nonsense'"):
+        _ = beamsplit.nonsense
+    assert {*beamsplit.__all__, "__version__"} <= set(dir(beamsplit))
+
+
 def test_the_version_is_a_release() -> None:
     assert all(part.isdigit() for part in beamsplit.__version__.split("."))
 
@@ -579,6 +603,7 @@ NEWLY_IMPORTED = """
 import sys, torch
 before = set(sys.modules)
 import beamsplit
+beamsplit.decode, beamsplit.record
 print(*sorted({name.partition(".")[0] for name in set(sys.modules) - before}))
 """
 

@@ -78,7 +78,7 @@ def test_nothing_is_loaded_for_help() -> None:
     """Help and completion should not wait for what commands need."""
     program = (
         "import sys; from beamsplit.cli import main; main(['--help']); "
-        "print([name for name in ('transformers', 'fastapi', 'sqlalchemy', 'matplotlib', 'scipy', 'optuna') "
+        "print([name for name in ('torch', 'transformers', 'fastapi', 'sqlalchemy', 'matplotlib', 'scipy', 'optuna') "
         "if name in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

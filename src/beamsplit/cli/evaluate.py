@@ -11,7 +11,6 @@ import click
 from beamsplit.cli.options import LONGEST, show, with_settings
 from beamsplit.errors import ArgumentError
 from beamsplit.extras import need
-from beamsplit.models.storage import write_bytes
 
 if TYPE_CHECKING:
     from beamsplit.evaluation import Experiment, Settings
@@ -79,6 +78,7 @@ def evaluate(
     lists.jsonl has lines of {"id": "...", "hypotheses": ["...", ...]}       (ids: the task's, or 0, 1, ...)
     """  # noqa: D301 (click wants the character)
     from beamsplit.evaluation import markdown, run
+    from beamsplit.models.storage import write_bytes
 
     if out is not None:  # what is refused or missing had better be so now than after all the work
         out.mkdir(parents=True, exist_ok=True)
