@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import zip_longest
 from typing import Any, Literal
 
@@ -107,7 +107,7 @@ class Recording:
         """What `to_json` wrote."""
         try:
             content = json.loads(text)
-            branches = tuple(Branch(**each) for each in content["branches"])
+            branches = _checked(tuple(Branch(**each) for each in content["branches"]))
             hypotheses = Hypotheses.from_json(json.dumps(content["hypotheses"]))
             return cls(content["title"], branches, hypotheses)
         except (ValueError, TypeError, KeyError) as error:
@@ -124,6 +124,13 @@ class Recording:
             (branch.group, tokens): i
             for i, (branch, tokens) in enumerate(zip(self.branches, spelled, strict=True))
         }
+
+
+def _checked(branches: tuple[Branch, ...]) -> tuple[Branch, ...]:
+    for i, branch in enumerate(branches):
+        if branch.parent not in range(ROOT, i):
+            raise ValueError(f"branch {i} goes on from {branch.parent}, which is none before it")
+    return branches
 
 
 class Recorder:
@@ -149,7 +156,8 @@ class Recorder:
     @property
     def recording(self) -> Recording:
         """The search so far."""
-        return Recording(self._title, tuple(self._branches), self._hypotheses())
+        so_far = Recording(self._title, tuple(self._branches), self._hypotheses())
+        return replace(so_far, branches=_with_last_beams(so_far))
 
     def _add_move(self, move: Move, row: int) -> None:
         fates = _fates(move)[row].tolist()
@@ -174,9 +182,18 @@ class Recorder:
     ) -> None:
         prefix = () if parent == ROOT else self._tokens[parent]
         self._tokens.append((*prefix, token))
-        text = str(token) if self._spell is None else addition(self._spell, prefix, token)
+        text = f"{' ' * bool(prefix)}{token}" if self._spell is None else addition(self._spell, prefix, token)
         word: Fate = "lives" if fate >= 0 else "ended" if fate == _ENDED else "dropped"
         self._branches.append(Branch(parent, group, time, token, text, *worth, word))
+
+
+def _with_last_beams(recording: Recording) -> tuple[Branch, ...]:
+    """No beam lives on after the last step, but what has run into max_length there was not dropped."""
+    branches = list(recording.branches)
+    for end in recording.ends:
+        if end is not None and branches[end].fate == "dropped":
+            branches[end] = replace(branches[end], fate="lives")
+    return tuple(branches)
 
 
 _DROPPED, _ENDED = -1, -2

@@ -70,10 +70,10 @@ def _table(column: Column, compared: bool) -> RenderableType:
     table.add_column(_title(column.title), ratio=1)
     for hypothesis, spans, alone in zip(column.hypotheses, column.differs, column.alone, strict=True):
         text = _marked(hypothesis.text or " ".join(map(str, hypothesis.tokens)), spans)
-        if compared and alone:
-            text.append(" +", style="dim")
         if not hypothesis.finished:
             text.append(" …", style="dim")
+        if compared and alone:
+            text.append(" +", style="bold dim")
         group = [_group(hypothesis.group)] if several else []
         table.add_row(f"{hypothesis.log_prob:.2f}", *group, text)
     return Group(table, Text(_figures(column), style="dim"))
@@ -93,9 +93,10 @@ def _figures(column: Column) -> str:
 
 def _marked(text: str, spans: Sequence[tuple[int, int]]) -> Text:
     """What differs is bold and underlined: to be seen without colours too."""
-    marked = Text(text)
+    margin = len(text) - len(text.lstrip())  # of what goes on after a prompt
+    marked = Text(text[margin:])
     for start, end in spans:
-        marked.stylize("bold underline", start, end)
+        marked.stylize("bold underline", start - margin, end - margin)
     return marked
 
 

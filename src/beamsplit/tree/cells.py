@@ -1,0 +1,92 @@
+"""From nodes to cells: a cell has one token, or several of a run in which nothing forks or ends."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from beamsplit.tree import text
+from beamsplit.tree.nodes import ROOT, Node
+
+__all__ = ["Cell", "cells_of", "fold", "single"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What stands in one row of one column."""
+
+    column: int
+    parent: int
+    """By its place among the cells of its group, where it stands before its children."""
+    nodes: tuple[Node, ...]
+
+    @property
+    def last(self) -> Node:
+        return self.nodes[-1]
+
+    @property
+    def kept(self) -> bool:
+        return self.last.kept
+
+    @property
+    def cost(self) -> float:
+        return sum(node.cost for node in self.nodes)
+
+    @property
+    def label(self) -> str:
+        """Its text, whole; an end says nothing, and what says nothing though it is none gets a sign."""
+        said = "".join(node.text for node in self.nodes)
+        return text.label(said, self.nodes[0].before) or ("" if self.last.ended or self.last.extra else "∅")
+
+
+def single(trees: Iterable[Sequence[Node]]) -> list[range]:
+    """A column for every step."""
+    return [range(t, t + 1) for t in range(_length(trees))]
+
+
+def fold(trees: Iterable[Sequence[Node]]) -> list[range]:
+    """Columns of several steps, where every node of every tree has one child and no more."""
+    trees = list(trees)
+    length = _length(trees)
+    busy = {t for nodes in trees for t in _busy(nodes)}
+    starts = [0, *(t + 1 for t in range(length - 1) if t in busy)] if length else []
+    return [range(a, b) for a, b in pairwise([*starts, length])]
+
+
+def _length(trees: Iterable[Sequence[Node]]) -> int:
+    return max((node.depth + 1 for nodes in trees for node in nodes), default=0)
+
+
+def _busy(nodes: Sequence[Node]) -> set[int]:
+    """The steps after which something forks or ends."""
+    children = Counter(node.parent for node in nodes)
+    return {node.depth for i, node in enumerate(nodes) if children[i] != 1 or node.places}
+
+
+def cells_of(nodes: Sequence[Node], columns: Sequence[range]) -> dict[int, tuple[Cell, ...]]:
+    """The cells of each group."""
+    column_of = {t: column for column, steps in enumerate(columns) for t in steps}
+    runs: list[tuple[int, list[Node]]] = []  # the run before it, and what it says
+    run_of: dict[int, int] = {ROOT: ROOT}
+    for i in sorted(range(len(nodes)), key=lambda i: nodes[i].depth):
+        node = nodes[i]
+        before = run_of[node.parent]
+        if before != ROOT and column_of[runs[before][1][-1].depth] == column_of[node.depth]:
+            runs[before][1].append(node)
+            run_of[i] = before
+        else:
+            run_of[i] = len(runs)
+            runs.append((before, [node]))
+    return _by_group([Cell(column_of[run[0].depth], before, tuple(run)) for before, run in runs])
+
+
+def _by_group(cells: Sequence[Cell]) -> dict[int, tuple[Cell, ...]]:
+    groups: dict[int, list[Cell]] = {group: [] for group in sorted({cell.last.group for cell in cells})}
+    new = {ROOT: ROOT}
+    for i, cell in enumerate(cells):
+        group = groups[cell.last.group]
+        new[i] = len(group)
+        group.append(Cell(cell.column, new[cell.parent], cell.nodes))
+    return {group: tuple(each) for group, each in groups.items()}

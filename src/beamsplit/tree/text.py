@@ -1,0 +1,200 @@
+"""Words of a picture: what can be shown of what a model says, how wide it is, and numbers."""
+
+from __future__ import annotations
+
+import functools
+import math
+import unicodedata
+from collections.abc import Iterable
+
+__all__ = ["clean", "label", "logarithm", "penalty", "places", "shorten", "shorten_middle", "steps", "width"]
+
+MARK = "·"  # before what goes on with a word
+CUT = "…"
+BOLD = 1.06  # how much wider bold type is
+_SPACE, _CIRCLE = "␣", "◌"  # for what would not be seen, and for an accent to stand on
+
+# Of Helvetica, about, in thousandths of the size of the type.
+_WIDTHS = {
+    222: "ijl'‘’",
+    278: "ftI.,:;!/\\|[] ·\u00a0\u202f",
+    333: "r()-`“”",
+    355: '"',
+    389: "*",
+    469: "^",
+    400: "J",
+    500: "cksvxyz",
+    556: "abdeghnopquL0123456789_#$?«»–",
+    584: "+<>=~−",
+    611: "FTZß",
+    667: "ABEKPSVXY&",
+    722: "wCDHNRU",
+    778: "GOQ",
+    833: "mM",
+    889: "%",
+    944: "W",
+    1000: "—…",
+    1015: "@",
+}
+_WIDTH_OF = {letter: thousandths / 1000 for thousandths, letters in _WIDTHS.items() for letter in letters}
+_USUAL = 0.6
+_ALLOWANCE = 1.05  # other faces are wider, up to twice as much
+_JOINER = "\u200d"
+_SKIN = range(0x1F3FB, 0x1F400)  # colours of the emoji before them
+
+_UNSPACED = ("CJK ", "HIRAGANA ", "KATAKANA ", "THAI ", "LAO ", "KHMER ", "MYANMAR ", "TIBETAN ")
+_INSIDE_WORDS = "'’-"
+_TURNING = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_BREAKS = {"\n": "⏎", "\r": "␍", "\t": "⇥", "\u2028": "⏎", "\u2029": "⏎", "\x85": "⏎", "\x7f": "␡"}
+
+
+def clean(text: str) -> str:
+    r"""With a sign for whatever cannot be shown, or would move what stands beside it.
+
+    >>> clean("a\nb\0")
+    'a⏎b␀'
+    """
+    return "".join(_shown(letter) for letter in text)
+
+
+def _shown(letter: str) -> str:
+    if letter in _BREAKS:
+        return _BREAKS[letter]
+    if letter in _TURNING:
+        return ""
+    code = ord(letter)
+    if code < 0x20:
+        return chr(0x2400 + code)
+    # Controls, half characters, and the codes that no text may have.
+    forbidden = unicodedata.category(letter) in ("Cc", "Cs") or code & 0xFFFE == 0xFFFE
+    return "\ufffd" if forbidden else letter
+
+
+def label(text: str, before: str) -> str:
+    """A token's text as it stands in the picture; `before` is what its prefix says.
+
+    >>> label(" boul", "un nouveau"), label("ot", "un nouveau boul"), label(" ", "un")
+    ('boul', '·ot', '␣')
+    """
+    shown = clean(text).strip()
+    if not width(shown, 1.0):
+        return _CIRCLE + shown if shown else _SPACE if text else ""
+    return MARK + shown if _continues(text, before) else shown
+
+
+def _continues(text: str, before: str) -> bool:
+    """Whether a text goes on with the word before it, in a script that puts spaces between words."""
+    if not text or not before:
+        return False
+    return (before[-1] in _INSIDE_WORDS or _in_word(before[-1])) and _in_word(text[0])
+
+
+def _in_word(letter: str) -> bool:
+    word = unicodedata.category(letter)[0] in "LNM"
+    return word and not unicodedata.name(letter, "").startswith(_UNSPACED)
+
+
+@functools.lru_cache(maxsize=4096)
+def width(text: str, size: float) -> float:
+    """About how wide a text is in a face such as Helvetica."""
+    return round(size * sum(_ems(text)), 1)
+
+
+def _ems(text: str) -> Iterable[float]:
+    for last, letter in zip(" " + text, text, strict=False):
+        # Emoji that are joined make one.
+        yield 0.0 if last == _JOINER or ord(letter) in _SKIN else _em(letter) * _ALLOWANCE
+
+
+def _em(letter: str) -> float:
+    if letter in _WIDTH_OF:
+        return _WIDTH_OF[letter]
+    if unicodedata.category(letter) in ("Mn", "Me", "Cf"):
+        return 0.0
+    if unicodedata.east_asian_width(letter) in "WF":
+        return 1.0
+    if unicodedata.bidirectional(letter) == "AL":
+        return 0.5
+    plain = unicodedata.normalize("NFD", letter)[0]
+    return _WIDTH_OF.get(plain, _USUAL)
+
+
+def shorten(text: str, size: float, room: float) -> str:
+    """As much of its beginning as there is room for.
+
+    >>> shorten("antidisestablishmentarianism", 12, 80)
+    'antidisestab…'
+    """
+    if width(text, size) <= room:
+        return text
+    return _fitting(text, size, room - width(CUT, size)) + CUT
+
+
+def shorten_middle(text: str, size: float, room: float) -> str:
+    """As much of its beginning and end as there is room for.
+
+    >>> shorten_middle("on top of a wooden table", 12, 80)
+    'on to…table'
+    """
+    if width(text, size) <= room:
+        return text
+    half = (room - width(CUT, size)) / 2
+    return _fitting(text, size, half).rstrip() + CUT + _fitting(text[::-1], size, half)[::-1].lstrip()
+
+
+def _fitting(text: str, size: float, room: float) -> str:
+    used = 0.0
+    for end, em in enumerate(_ems(text)):
+        used += size * em
+        if used > room:
+            return text[:end].rstrip(_JOINER)
+    return text
+
+
+def penalty(cost: float) -> str:
+    """What a token paid; nothing if that is next to nothing.
+
+    >>> penalty(0.5), penalty(2.41), penalty(123.4), penalty(0.001)
+    ('−0.5', '−2.4', '−123', '')
+    """
+    if cost < 0.005:
+        return ""
+    if cost >= 1e5:
+        return "−∞" if math.isinf(cost) else f"−{cost:.0e}"
+    digits = 2 if cost < 1 else 1 if cost < 10 else 0
+    return f"−{cost:.{digits}f}".rstrip("0").rstrip(".") if digits else f"−{cost:.0f}"
+
+
+def logarithm(value: float) -> str:
+    """A log-probability.
+
+    >>> logarithm(-1.084), logarithm(-0.0)
+    ('−1.08', '0.00')
+    """
+    if math.isinf(value):
+        return "−∞"
+    return f"{value + 0.0:.2f}".replace("-", "−").replace("−0.00", "0.00")
+
+
+def places(numbers: Iterable[int]) -> str:
+    """Places in a list, those that follow each other as a range.
+
+    >>> places([1, 2, 3, 5])
+    '1–3, 5'
+    """
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(f"{run[0]}–{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+
+
+def steps(of: range) -> str:
+    """Steps as people count them.
+
+    >>> steps(range(0, 1)), steps(range(3, 7))
+    ('1', '4–7')
+    """
+    return places(step + 1 for step in of)
