@@ -1,17 +1,24 @@
-"""The page about experiments names all that they may say."""
+"""Pages say what is so: they name all settings, their examples run, their pictures are the program's."""
 
 from __future__ import annotations
 
+import re
+import shlex
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
+from beamsplit import cli
 from beamsplit.evaluation import Experiment
 from beamsplit.evaluation.methods import METHODS, OPTIONS, SAVED, TERMS
 from beamsplit.evaluation.scoring import LIST_METRICS, TEXT_METRICS
 
-PAGE = (Path(__file__).parent.parent / "docs" / "evaluate.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGE = (DOCS / "evaluate.md").read_text(encoding="utf-8")
 KEYS = [each.name for each in fields(Experiment)]
 
 
@@ -23,3 +30,34 @@ def test_what_an_experiment_may_say_is_explained(word: str) -> None:
 @pytest.mark.parametrize("term", TERMS)
 def test_terms_are_named(term: str) -> None:
     assert f'"{term}"' in PAGE
+
+
+def test_the_example_about_pictures_runs() -> None:
+    (code,) = re.findall(
+        r"```python\n(.*?)```", (DOCS / "pictures.md").read_text(encoding="utf-8"), re.DOTALL
+    )
+    names: dict[str, Any] = {}
+    exec(code, names)
+    assert names["svg"].startswith("<svg ")
+    assert names["diverse"].hypotheses.best.text == "J'ai froid."
+
+
+def test_the_picture_is_what_the_command_beside_it_draws(tmp_path: Path) -> None:
+    page = (DOCS / "pictures.md").read_text(encoding="utf-8").replace("\\\n", " ")
+    (command,) = re.findall(r"^ +beamsplit (translate .*)$", page, re.MULTILINE)
+    drawn = tmp_path / "tree.svg"
+    assert cli.main([word if word != "tree.svg" else str(drawn) for word in shlex.split(command)]) == 0
+    assert _said_in(drawn) == _said_in(DOCS / "pictures" / "tree.svg")
+
+
+def _said_in(picture: Path) -> str:
+    """What a picture says in words; numbers may differ from machine to machine in their last digits."""
+    description = ElementTree.parse(picture).getroot().find("{http://www.w3.org/2000/svg}desc")
+    assert description is not None
+    return re.sub(r"[\d.−]+", "#", description.text or "")
+
+
+@pytest.mark.parametrize("page", sorted([*DOCS.glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
