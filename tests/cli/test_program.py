@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -24,10 +25,18 @@ def test_the_page_of_help_is_what_the_program_says() -> None:
 
 
 def test_every_command_has_help_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
-    for name, command in cli.program.commands.items():
-        shown = printed(capsys, name, "--help")
-        assert f"beamsplit {name}" in shown.partition("\n")[2], name
-        assert command.short_help, name
+    for path, command in commands(cli.program):
+        shown = printed(capsys, *path, "--help")
+        assert f"beamsplit {' '.join(path)}" in shown.partition("\n")[2], path
+        assert command.short_help, path
+
+
+def commands(group: click.Group, *before: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command below, with the words by which it is called."""
+    for name, command in group.commands.items():
+        yield (*before, name), command
+        if isinstance(command, click.Group):
+            yield from commands(command, *before, name)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -76,14 +85,10 @@ def test_models_and_their_cards(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_nothing_is_loaded_for_help() -> None:
     """Help and completion should not wait for what commands need."""
+    heavy = "torch transformers fastapi sqlalchemy matplotlib scipy optuna".split()
     program = (
         "import sys; from beamsplit.cli import main; main(['--help']); "
-        "print([name for name in ('torch', 'transformers', 'fastapi', 'sqlalchemy', 'matplotlib', 'scipy', 'optuna') "
-        "if name in sys.modules])"
+        f"print([name for name in {heavy} if name in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout.splitlines()[-1] == "[]"
-
-
-def test_commands_are_click_commands() -> None:
-    assert all(isinstance(command, click.Command) for command in cli.program.commands.values())

@@ -13,20 +13,15 @@ from beamsplit.cli.completion import completion
 from beamsplit.cli.decode import decode
 from beamsplit.cli.evaluate import evaluate
 from beamsplit.cli.models import models
+from beamsplit.cli.options import InOrder
+from beamsplit.cli.study import study
 from beamsplit.cli.tune import tune
 from beamsplit.errors import BeamsplitError
 
 __all__ = ["main"]
 
 
-class _InOrder(click.Group):
-    """Lists its commands as they were added, those that one begins with first."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
-
-
-@click.group(cls=_InOrder, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=InOrder, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="beamsplit")
 def program() -> None:
     """Diverse decoding: outputs that are each likely and all different.
@@ -42,7 +37,7 @@ def program() -> None:
     """  # noqa: D301 (click wants the character)
 
 
-for command in (translate, caption, ask, generate, decode, evaluate, tune, models, completion):
+for command in (translate, caption, ask, generate, decode, evaluate, tune, study, models, completion):
     program.add_command(command)
 
 

@@ -10,9 +10,17 @@ from typing import Any
 
 import click
 
-__all__ = ["LONGEST", "show", "with_settings"]
+__all__ = ["LONGEST", "InOrder", "show", "with_settings"]
 
 LONGEST = 60  # tokens, unless one says: more than a sentence has
+
+
+class InOrder(click.Group):
+    """Lists its commands as they were added, those that one begins with first."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
 
 _OPTIONS = (
     click.option("--data", metavar="DIR", help="The data folder (default: $BEAMSPLIT_DATA)."),

@@ -108,11 +108,12 @@ def _cost(experiment: Experiment, prepared: Prepared, settings: Settings) -> dic
 # Inputs
 
 
-def prepare(experiment: Experiment, settings: Settings, model: StepModel | None = None) -> Prepared:
-    """What an experiment is about, ready to be decoded."""
-    task = read_task(experiment.task, lambda: data_folder(settings.data)).some(
-        settings.limit or experiment.limit
-    )
+def prepare(
+    experiment: Experiment, settings: Settings, model: StepModel | None = None, *, scored: bool = True
+) -> Prepared:
+    """What an experiment is about, ready to be decoded; without references, if nothing is to be scored."""
+    whole = read_task(experiment.task, lambda: data_folder(settings.data), scored=scored)
+    task = whole.some(settings.limit or experiment.limit)
     if all(isinstance(method, Saved) for method in experiment.methods):
         return Prepared(task, None, 0)
     model = model or load_model(experiment.model, settings.device)

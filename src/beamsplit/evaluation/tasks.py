@@ -109,16 +109,19 @@ TASKS: dict[str, Callable[[Path], Task]] = {
 }
 
 
-def read_task(name: str, folder: Callable[[], Path]) -> Task:
-    """A task by its name, whose data are in the folder; or from a .jsonl of one's own."""
+def read_task(name: str, folder: Callable[[], Path], *, scored: bool = True) -> Task:
+    """A task by its name, whose data are in the folder; or from a .jsonl of one's own.
+
+    Only where outputs are scored does one's own need references.
+    """
     if name in TASKS:
         return TASKS[name](folder())
     if Path(name).suffix == ".jsonl":
-        return _own(Path(name))
+        return _own(Path(name), scored)
     raise ArgumentError(f"there is no task {name!r}: there are {', '.join(TASKS)}, or give a .jsonl file")
 
 
-def _own(path: Path) -> Task:
+def _own(path: Path, scored: bool) -> Task:
     """Lines of `{"input": text, "references": [text, ...]}`.
 
     With an "id" if you like, and a "difficulty" by which to split; pictures have their path under "image"
@@ -127,7 +130,8 @@ def _own(path: Path) -> Task:
     entries = list(read_lines(path, '{"input": ..., "references": [...]}'))
     for where, entry in entries:
         _check_input(entry, where)
-        _check_references(entry.get("references"), where)
+        if scored or "references" in entry:
+            _check_references(entry.get("references"), where)
         if ("image" in entry) != ("image" in entries[0][1]):
             raise ArgumentError(f'{where} is not as the first: give all an "image", or all an "input"')
     ids = tuple(str(entry.get("id", place)) for place, (_, entry) in enumerate(entries))
@@ -137,7 +141,7 @@ def _own(path: Path) -> Task:
         name=path.stem,
         ids=ids,
         inputs=[path.parent / entry["image"] if "image" in entry else entry["input"] for entry in found],
-        references=tuple(tuple(entry["references"]) for entry in found),
+        references=tuple(tuple(entry.get("references", ())) for entry in found),
         difficulty=_difficulties(entries),
         pictures="image" in found[0],
     )

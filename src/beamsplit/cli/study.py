@@ -1,0 +1,323 @@
+"""`beamsplit study`: which of two lists people prefer."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from beamsplit.cli.options import LONGEST, InOrder, show, with_settings
+from beamsplit.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from beamsplit.evaluation import Settings
+    from beamsplit.study import Plan, Store
+    from beamsplit.study.making import Lists
+
+__all__ = ["study"]
+
+_STUDY = click.argument("place", metavar="STUDY")
+
+
+@click.group(cls=InOrder, short_help="Ask people which of two lists they prefer.")
+def study() -> None:
+    """Ask people which of two lists they prefer, as the paper did, and say what came of it.
+
+    STUDY is a file such as pilot.db, or the address of a PostgreSQL database.
+
+    \b
+    beamsplit study create pilot.db --lists beam=bs.jsonl --lists diverse=dbs.jsonl
+    beamsplit study serve pilot.db
+    beamsplit study report pilot.db --out results/
+    """  # noqa: D301 (click wants the character)
+
+
+# Create
+
+
+@study.command(short_help="Make a study from lists or strategies.")
+@_STUDY
+@click.option(
+    "--lists", "saved", metavar="NAME=FILE", multiple=True, help="Lists that were made elsewhere; give two."
+)
+@click.option("--task", metavar="TASK", help="Inputs of the lists, or what to decode: a .jsonl.")
+@click.option("--model", metavar="MODEL", help="As for beamsplit evaluate.")
+@click.option("--strategies", metavar="LIST", help="Two of those of beamsplit evaluate, such as bs,dbs.")
+@click.option("--beams", type=int, metavar="N", help="Outputs of each strategy (default: 20).")
+@click.option("--groups", type=int, metavar="N", help="Of the diverse strategies (default: one a beam).")
+@click.option("--strength", type=float, metavar="X", help="Of the diverse strategies (default: 0.5).")
+@click.option("--diversity", metavar="TERM", help="hamming (default), cumulative, ngram or embedding.")
+@click.option(
+    "--max-length",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=LONGEST,
+    show_default=True,
+    help="Most tokens.",
+)
+@with_settings
+@click.option("--votes", type=int, default=5, show_default=True, metavar="N", help="Of each item.")
+@click.option("--annotators", type=int, metavar="N", help="Links to make (default: as many as votes).")
+@click.option("--share", type=int, metavar="N", help="Most items of an annotator (default: all).")
+@click.option(
+    "--attention", type=int, default=1, show_default=True, metavar="N", help="Checks that people read."
+)
+@click.option("--shown", type=int, default=5, show_default=True, metavar="N", help="Outputs of each list.")
+@click.option("--unique", is_flag=True, help="Show no output of a list twice.")
+@click.option(
+    "--complexity",
+    type=click.Choice(["given", "predicted"]),
+    default="given",
+    show_default=True,
+    help='As the files say under "complexity", or as a model of ours sees pictures.',
+)
+@click.option("--question", metavar="TEXT", help="What people are asked (default: which list they prefer).")
+@click.option(
+    "--consent", type=click.Path(path_type=Path), metavar="FILE", help="What people agree to, as text."
+)
+@click.option(
+    "--patience",
+    type=float,
+    default=30,
+    show_default=True,
+    metavar="MINUTES",
+    help="After which an item that was shown, and not answered, may go to someone else.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of orders and sides.")
+@click.option("--json", "as_json", is_flag=True, help="Print the links as JSON.")
+def create(place: str, as_json: bool, settings: Settings, **asked: Any) -> None:
+    """Make a study of two lists for each input, and print the links of its annotators.
+
+    \b
+    beamsplit study create pilot.db --lists "beam search"=bs.jsonl --lists diverse=dbs.jsonl --annotators 10
+    beamsplit study create pilot.db --task my.jsonl --model en-fr --strategies bs,dbs --beams 6
+
+    \b
+    bs.jsonl has lines of {"id": "...", "hypotheses": ["...", ...]}; they, or lines of the task with the
+    same id, may have an "input" (a text) or an "image" (a path), which is shown above the lists,
+    and a "complexity" and a "difficulty" (numbers), by which the report is split.
+    """  # noqa: D301 (click wants the character)
+    from beamsplit.study import create_study
+    from beamsplit.study.creation import check_free
+
+    check_free(place)  # before any decoding
+    with closing(create_study(place, _plan(asked, settings))) as made:
+        show(_links_json(made) if as_json else _created(place, made), is_markdown=False)
+
+
+def _plan(asked: dict[str, Any], settings: Settings) -> Plan:
+    from beamsplit.study.making import plan_of
+
+    given = {name: asked[name] for name in ("votes", "share", "seed", "shown", "unique", "attention")}
+    given["annotators"] = asked["votes"] if asked["annotators"] is None else asked["annotators"]
+    if asked["question"] is not None:
+        given["question"] = _text("--question", asked["question"])
+    if asked["consent"] is not None:
+        given["consent"] = _text(str(asked["consent"]), _read(asked["consent"]))
+    predicted = asked["complexity"] == "predicted"
+    return plan_of(_lists(asked, settings), predicted=predicted, patience=60 * asked["patience"], **given)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArgumentError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
+
+
+def _text(name: str, text: str) -> str:
+    if not text.strip():
+        raise ArgumentError(f"{name} is empty: say something, or leave it out")
+    return text.strip()
+
+
+def _lists(asked: dict[str, Any], settings: Settings) -> Lists:
+    from beamsplit.study.making import with_decoded, with_saved
+
+    given = [name for name in ("beams", "groups", "strength", "diversity") if asked[name] is not None]
+    if asked["saved"] and (asked["strategies"] or asked["model"] or given):
+        raise ArgumentError("give --lists twice, or --model with two --strategies, not both")
+    if asked["saved"]:
+        task = None if asked["task"] is None else Path(asked["task"])
+        return with_saved(_files(asked["saved"]), task, settings.limit)
+    if not (asked["task"] and asked["model"] and asked["strategies"]):
+        raise ArgumentError("give --lists NAME=FILE twice, or --task with --model and two --strategies")
+    return with_decoded(_content(asked, given), settings)
+
+
+def _files(saved: tuple[str, ...]) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for each in saved:
+        name, equals, file = each.partition("=")
+        if not (name.strip() and equals and file):
+            raise ArgumentError(f"--lists is {each!r}: give NAME=FILE, such as mine=lists.jsonl")
+        if name in found:
+            raise ArgumentError(f"--lists is {each!r}, and there is another {name!r}: give it another name")
+        found[name] = Path(file)
+    return found
+
+
+def _content(asked: dict[str, Any], given: list[str]) -> dict[str, Any]:
+    """What a file for beamsplit evaluate would say."""
+    from beamsplit.evaluation.presets import Widths, tables_of
+
+    names = [name.strip() for name in asked["strategies"].split(",")]
+    methods = tables_of(names, Widths(**{name: asked[name] for name in given}))
+    return {
+        "task": asked["task"],
+        "model": asked["model"],
+        "max_length": asked["max_length"],
+        "methods": methods,
+    }
+
+
+# Links
+
+
+def _links_json(made: Store) -> str:
+    from beamsplit.study.serving import links
+
+    return json.dumps(links(made), indent=1) + "\n"
+
+
+def _created(place: str, made: Store) -> str:
+    return (
+        f"{len(made.items())} items, {made.study.rules.votes} votes each. Paths of the links, at the address "
+        f"that you serve it:\n\n{_link_lines(made)}\nNext: beamsplit study serve {_shown(place)}\n"
+    )
+
+
+def _link_lines(made: Store, base: str = "") -> str:
+    from beamsplit.study.serving import links
+
+    found = links(made, base)
+    lines = (*found["annotators"].items(), ("admin", found["admin"]))
+    return "".join(f"{name:<8}{link}\n" for name, link in lines)
+
+
+def _shown(place: str) -> str:
+    from beamsplit.study import database
+
+    return database.shown(database.url_of(place))
+
+
+# Serve
+
+
+@study.command(short_help="Serve its pages, and print everybody's link.")
+@_STUDY
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="Where to listen; 0.0.0.0 is everywhere."
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=8321, show_default=True, help="0: any.")
+@click.option(
+    "--public-url",
+    metavar="URL",
+    help="Where people find it, if that is another address, such as https://example.org/study "
+    "(a proxy there has to leave out /study).",
+)
+def serve(place: str, host: str, port: int, public_url: str | None) -> None:
+    """Serve the pages of a study, and print the links to them. Stop and start it as you like.
+
+    \b
+    beamsplit study serve pilot.db
+    beamsplit study serve pilot.db --host 0.0.0.0 --port 80 --public-url https://example.org
+    beamsplit study serve postgresql://me@localhost/pilot
+    """  # noqa: D301 (click wants the character)
+    from beamsplit.study import open_study, serving
+
+    address = None if public_url is None else serving.check_url(public_url)
+    with closing(open_study(place)) as store:
+
+        def announce(base: str) -> None:
+            click.echo(_link_lines(store, base), nl=False)
+            if address is None and host in ("0.0.0.0", "::"):
+                click.echo("give --public-url, so that links say where others find this machine", err=True)
+            sys.stdout.flush()  # for those who read it from a pipe
+
+        serving.serve(store, host, port, public_url=address, ready=announce)
+
+
+# Export and report
+
+
+@study.command(short_help="All votes, as CSV or JSON Lines.")
+@_STUDY
+@click.option("--format", "kind", type=click.Choice(["csv", "jsonl"]), default="csv", show_default=True)
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Instead of printing.")
+def export(place: str, kind: str, output: Path | None) -> None:
+    """All votes, one a row: the item, who voted (a number, not the link), which side, when.
+
+    \b
+    beamsplit study export pilot.db -o votes.csv
+    beamsplit study export pilot.db --format jsonl
+    """  # noqa: D301 (click wants the character)
+    from beamsplit.models.storage import write_bytes
+    from beamsplit.study import open_study
+    from beamsplit.study.export import exported
+
+    with closing(open_study(place)) as store:
+        text = exported(store, kind)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        write_bytes(output, text.encode())
+
+
+@study.command(short_help="Which list people prefer, and how sure that is.")
+@_STUDY
+@click.option(
+    "--bins",
+    default="paper",
+    show_default=True,
+    metavar="HOW",
+    help="By complexity: paper (the mean, give or take a standard deviation), a number of bins with as many "
+    "items each, or edges such as 2.5,3.5.",
+)
+@click.option("--include-failed", is_flag=True, help="Also who failed a check of attention.")
+@click.option(
+    "--draws",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    metavar="N",
+    help="Of the bootstrap.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write report.json, report.md and the plot (SVG and PNG) there.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+def report(place: str, bins: str, include_failed: bool, draws: int, out: Path | None, as_json: bool) -> None:
+    """Which list people prefer, how sure that is, by complexity, and how much people agree.
+
+    \b
+    beamsplit study report pilot.db
+    beamsplit study report pilot.db --bins 4 --out results/
+    """  # noqa: D301 (click wants the character)
+    from beamsplit.study import figures, gathered, open_study, words
+    from beamsplit.study.bins import Bins
+
+    parts = Bins.read(bins)
+    with closing(open_study(place)) as store:
+        found = figures(gathered(store), bins=parts, include_failed=include_failed, draws=draws)
+    tables, text = words.markdown(found), json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+    if out is not None:
+        _write(found, tables, text, out)
+    show(text if as_json else tables, is_markdown=not as_json)
+
+
+def _write(found: dict[str, Any], tables: str, text: str, out: Path) -> None:
+    from beamsplit.models.storage import write_bytes
+    from beamsplit.study.plots import drawn
+
+    write_bytes(out / "report.json", text.encode())
+    write_bytes(out / "report.md", tables.encode())
+    for kind in ("svg", "png"):
+        write_bytes(out / f"report.{kind}", drawn(found, kind))

@@ -1,0 +1,31 @@
+"""The links by which people are known."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, insert
+
+from beamsplit.study.tables import annotators
+
+__all__ = ["add_people", "digest", "new_token"]
+
+
+def add_people(connection: Connection, numbers: Sequence[int], now: float) -> None:
+    tokens = [new_token() for _ in numbers]
+    rows = [
+        {"id": number, "token": token, "digest": digest(token), "created": now}
+        for number, token in zip(numbers, tokens, strict=True)
+    ]
+    connection.execute(insert(annotators), rows)
+
+
+def new_token() -> str:
+    return secrets.token_urlsafe(18)
+
+
+def digest(token: str) -> str:
+    """Tokens are looked up by this, so that how long a search takes says nothing of a token."""
+    return hashlib.sha256(token.encode()).hexdigest()

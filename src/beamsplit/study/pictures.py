@@ -1,0 +1,78 @@
+"""What is shown above two lists, and pictures small enough to be kept with a study."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from beamsplit import extras
+from beamsplit.errors import ArgumentError
+from beamsplit.models.vision import PIXEL_LIMIT
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+__all__ = ["SIDE", "Source", "jpeg"]
+
+SIDE = 800
+"""The longest side of a picture that is kept, in pixels."""
+
+_QUALITY = 85
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is known of an input."""
+
+    text: str = ""
+    image: Path | None = None
+    complexity: float | None = None
+    difficulty: float | None = None
+
+    def completed(self, other: Source) -> Source:
+        """With what another file knows where this one knows nothing."""
+        names = [each.name for each in fields(self)]
+        known = {name: getattr(self, name) for name in names}
+        return Source(**{n: getattr(other, n) if known[n] in (None, "") else known[n] for n in names})
+
+
+def jpeg(path: Path) -> bytes:
+    """The picture upright, on white, no larger than need be, without notes such as where it was taken."""
+    extras.need("PIL", "a study of pictures", "study")
+    from PIL import Image, ImageOps
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with Image.open(path) as image:
+                _check_size(path, *image.size)
+                upright = _on_white(ImageOps.exif_transpose(image))
+    except ArgumentError:
+        raise
+    except Exception as error:  # decoders raise nearly anything at damaged data
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ArgumentError(f"{path} is no picture that can be read: {reason}"[:300]) from error
+    upright.thumbnail((SIDE, SIDE), Image.Resampling.LANCZOS)
+    buffer = io.BytesIO()
+    upright.save(buffer, "JPEG", quality=_QUALITY, optimize=True)
+    return buffer.getvalue()
+
+
+def _on_white(image: Image.Image) -> Image.Image:
+    from PIL import Image
+
+    if image.has_transparency_data:
+        white = Image.new("RGBA", image.size, "white")
+        image = Image.alpha_composite(white, image.convert("RGBA"))
+    return image.convert("RGB")
+
+
+def _check_size(path: Path, width: int, height: int) -> None:
+    if width * height > PIXEL_LIMIT:
+        limit = PIXEL_LIMIT // 10**6
+        raise ArgumentError(
+            f"{path} has {width}x{height} pixels, and the limit is {limit} million: make it smaller"
+        )

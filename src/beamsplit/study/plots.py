@@ -1,0 +1,112 @@
+"""A report as a picture: preference by bins, beside the line of none."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from beamsplit import extras
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["drawn"]
+
+Figures = Mapping[str, Any]
+Bar = tuple[str, Figures]  # what is below it, and a share with its interval
+
+_KINDS: dict[str, dict[str, None]] = {"svg": {"Date": None}, "png": {}}
+_DARK = "#444444"
+_ITEMS, _VOTES = "#0072B2", "#D55E00"  # Okabe and Ito's, for the colour-blind too
+_STYLE = {
+    "font.family": ["sans-serif"],
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"],
+    "font.size": 10.5,
+    "axes.titlesize": 11.5,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": _DARK,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "grid.color": "#e3e3e3",
+    "legend.frameon": False,
+    "text.parse_math": False,  # names may have dollars
+    "svg.fonttype": "none",
+    "svg.hashsalt": "beamsplit",
+    "savefig.dpi": 200,
+}
+
+
+def drawn(found: Figures, kind: str = "svg") -> bytes:
+    """The picture as a file's content; the same figures make the same bytes."""
+    buffer = io.BytesIO()
+    with _style():
+        _figure(found).savefig(buffer, format=kind, metadata=_KINDS[kind])
+    return buffer.getvalue()
+
+
+def _style() -> AbstractContextManager[None]:
+    style: AbstractContextManager[None] = _need("matplotlib.style").context(["default", _STYLE])
+    return style
+
+
+def _figure(found: Figures) -> Figure:
+    panels = _panels(found)
+    widths = [1 + len(bars) for _, bars in panels]
+    size = (max(5.5, 1.1 * sum(widths) + 1.5), 4.2)
+    figure: Figure = _need("matplotlib.figure").Figure(figsize=size, layout="constrained")
+    all_axes = figure.subplots(1, len(panels), sharey=True, squeeze=False, width_ratios=widths)[0]
+    for axes, (title, bars) in zip(all_axes, panels, strict=True):
+        _draw(axes, title, bars)
+    said = f"{found['second']} preferred to {found['first']}"
+    all_axes[0].set_ylabel("\n".join(textwrap.wrap(said, 45)))
+    figure.legend(*all_axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    return figure
+
+
+def _panels(found: Figures) -> list[tuple[str, list[Bar]]]:
+    by = [
+        (f"By {key}", [(f"{b['range']}\n({b['items']})", b["preference"]) for b in part["bins"]])
+        for key, part in found["by"].items()
+    ]
+    return [("All", [(f"all\n({found['items']})", found["preference"])]), *by]
+
+
+def _draw(axes: Axes, title: str, bars: Sequence[Bar]) -> None:
+    _points(axes, "share of items, by majority (Wilson)", -0.12, _ITEMS, "o", [b["items"] for _, b in bars])
+    _points(axes, "share of votes (bootstrap over items)", 0.12, _VOTES, "s", [b["votes"] for _, b in bars])
+    axes.axhline(50, color=_DARK, linestyle="--", linewidth=1.2)
+    axes.set_xticks(range(len(bars)), [name for name, _ in bars])
+    axes.set_xlim(-0.6, len(bars) - 0.4)
+    axes.set_ylim(-3, 103)
+    axes.set_yticks(range(0, 101, 25), [f"{each}%" for each in range(0, 101, 25)])
+    axes.set_title(title)
+
+
+def _points(
+    axes: Axes, name: str, beside: float, colour: str, marker: str, shares: Sequence[Figures]
+) -> None:
+    known = [(place + beside, share) for place, share in enumerate(shares) if share["share"] is not None]
+    middle = [100 * share["share"] for _, share in known]
+    below = [_beyond(share, "low") for _, share in known]
+    above = [_beyond(share, "high") for _, share in known]
+    places = [place for place, _ in known]
+    axes.errorbar(places, middle, [below, above], fmt=marker, color=colour, capsize=4, label=name)
+
+
+def _beyond(share: Figures, bound: str) -> float:
+    """How far a bound is from its share; rounding may put it on the wrong side."""
+    if share[bound] is None:
+        return 0.0
+    distance = share["share"] - share["low"] if bound == "low" else share["high"] - share["share"]
+    return max(0.0, 100 * float(distance))
+
+
+def _need(module: str) -> Any:
+    return extras.need(module, "the plot of a study", "study")

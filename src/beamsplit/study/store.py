@@ -1,0 +1,282 @@
+"""A study as it is kept: read and added to by any number of people at once.
+
+store = open_study("pilot.db")
+given = store.give(annotator)            an item, the same until it is answered
+store.vote(annotator, given.item, "left")
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from sqlalchemy import URL, Connection, Engine, func, inspect, select, update
+
+from beamsplit import checks
+from beamsplit.errors import ArgumentError
+from beamsplit.study import claims, database, tables
+from beamsplit.study.people import add_people, digest
+from beamsplit.study.tables import annotators, items, pictures, showings
+
+__all__ = ["Annotator", "Given", "Progress", "Store", "Study", "Vote", "open_study"]
+
+T = TypeVar("T")
+
+_INSIST = 20  # seconds
+_MOST = 1000  # annotators added at once
+
+
+@dataclass(frozen=True)
+class Study:
+    """What all pages need to know."""
+
+    first: str
+    second: str
+    question: str
+    consent: str
+    rules: claims.Rules
+    secret: str
+    admin_token: str
+    created: float
+
+    def name(self, method: str) -> str:
+        return self.first if method == "first" else self.second
+
+
+@dataclass(frozen=True)
+class Annotator:
+    """A person, as far as we know them."""
+
+    id: int
+    token: str
+    agreed: float | None
+    declined: float | None
+
+    @property
+    def name(self) -> str:
+        """What others may see."""
+        return f"a{self.id}"
+
+
+@dataclass(frozen=True)
+class Given:
+    """An item as it is shown to a person."""
+
+    item: int
+    input: str
+    picture: bool
+    left: tuple[str, ...]
+    right: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Vote:
+    """A vote, with what is needed to make sense of it."""
+
+    item: str
+    annotator: str
+    left: str
+    choice: str
+    shown: float
+    voted: float
+    answer: str | None
+
+    @property
+    def check(self) -> bool:
+        return self.answer is not None
+
+    @property
+    def passed(self) -> bool:
+        return self.answer in (None, self.choice)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a person is, for those who run the study."""
+
+    annotator: Annotator
+    votes: int
+    checks: int
+    failed: int
+
+
+def open_study(place: str, *, clock: Callable[[], float] = time.time) -> Store:
+    """A study that is there."""
+    url = database.url_of(place)
+    file = database.file_of(url)
+    if file is not None and not file.is_file():
+        raise ArgumentError(f"there is no study {file}: make one with beamsplit study create")
+    engine = database.open_engine(url)
+    try:
+        with database.explained(url), database.reading(engine).begin() as connection:
+            study = _read_study(connection, url)
+    except BaseException:
+        engine.dispose()
+        raise
+    return Store(engine, study, clock)
+
+
+def _read_study(connection: Connection, url: URL) -> Study:
+    if not inspect(connection).has_table(tables.study.name):
+        raise ArgumentError(f"{database.shown(url)} has no study: make one with beamsplit study create")
+    row = connection.execute(select(tables.study)).one()
+    if row.version != tables.VERSION:
+        raise ArgumentError(
+            f"{database.shown(url)} is a study of version {row.version}, and this beamsplit reads version "
+            f"{tables.VERSION}: use the beamsplit that made it"
+        )
+    rules = claims.Rules(row.votes, row.share, row.patience, row.seed)
+    about = (row.first, row.second, row.question, row.consent)
+    return Study(*about, rules, row.secret, row.admin_token, row.created)
+
+
+class Store:
+    """A study that is open. One serves any number of threads."""
+
+    def __init__(self, engine: Engine, study: Study, clock: Callable[[], float]) -> None:
+        self.study = study
+        self._engine = engine
+        self._reading = database.reading(engine)
+        self._clock = clock
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    # Who is there
+
+    def annotator(self, token: str) -> Annotator | None:
+        """Whose link it is."""
+        with self._reading.begin() as connection:
+            row = connection.execute(select(annotators).where(annotators.c.digest == digest(token))).first()
+        return None if row is None else _annotator(row)
+
+    def annotators(self) -> list[Annotator]:
+        with self._reading.begin() as connection:
+            return [
+                _annotator(row) for row in connection.execute(select(annotators).order_by(annotators.c.id))
+            ]
+
+    def is_admin(self, token: str) -> bool:
+        return hmac.compare_digest(token.encode(), self.study.admin_token.encode())
+
+    def form_token(self, token: str) -> str:
+        """What a form of the page with this token carries: only we can make it."""
+        return hmac.new(self.study.secret.encode(), f"form/{token}".encode(), "sha256").hexdigest()
+
+    def add_annotators(self, count: int) -> list[Annotator]:
+        """So many more."""
+        if checks.at_least("annotators", count, 1) > _MOST:
+            raise ArgumentError(f"annotators is {count}: give {_MOST} at once at most")
+
+        def add(connection: Connection) -> int:
+            last = connection.scalar(select(func.max(annotators.c.id))) or 0
+            add_people(connection, range(last + 1, last + count + 1), self._clock())
+            return last
+
+        last = self._write(add)
+        return [each for each in self.annotators() if last < each.id <= last + count]
+
+    def agree(self, annotator: Annotator) -> None:
+        self._answer(annotator, agreed=self._clock(), declined=None)
+
+    def decline(self, annotator: Annotator) -> None:
+        self._answer(annotator, agreed=None, declined=self._clock())
+
+    def _answer(self, annotator: Annotator, **values: float | None) -> None:
+        changed = update(annotators).where(annotators.c.id == annotator.id).values(**values)
+        self._write(lambda connection: connection.execute(changed))
+
+    # Items and votes
+
+    def give(self, annotator: Annotator) -> Given | None:
+        """The item that is this person's now; none where nothing is left for them."""
+
+        def claim(connection: Connection) -> Given | None:
+            showing = claims.give(connection, self.study.rules, annotator.id, self._clock())
+            return None if showing is None else _given(connection, showing)
+
+        return self._write(claim)
+
+    def vote(self, annotator: Annotator, item: int, side: str) -> claims.Fate:
+        """Count a vote for the list on that side; once it is counted, it is on the disk."""
+        if side not in ("left", "right"):
+            raise ArgumentError(f"side is {checks.shown(side)}: give 'left' or 'right'")
+        return self._write(lambda c: claims.cast(c, annotator.id, item, side, self._clock()))
+
+    def standing(self, annotator: Annotator) -> claims.Standing:
+        with self._reading.begin() as connection:
+            return claims.standing(connection, self.study.rules, annotator.id, self._clock())
+
+    def picture(self, annotator: Annotator, item: int) -> bytes | None:
+        """An item's, for someone who was shown the item."""
+        theirs = (showings.c.item == item, showings.c.annotator == annotator.id)
+        with self._reading.begin() as connection:
+            joined = select(pictures.c.jpeg).select_from(showings.join(items).join(pictures))
+            return connection.scalar(joined.where(*theirs))
+
+    # Everything, for those who run the study
+
+    def items(self) -> list[Any]:
+        """Rows with the name, complexity and difficulty of each; checks of attention are none."""
+        columns = (items.c.name, items.c.complexity, items.c.difficulty)
+        with self._reading.begin() as connection:
+            asked = select(*columns).where(items.c.answer.is_(None)).order_by(items.c.id)
+            return list(connection.execute(asked))
+
+    def votes(self) -> list[Vote]:
+        """In the order in which they came."""
+        asked = (
+            select(
+                items.c.name,
+                showings.c.annotator,
+                showings.c.left,
+                showings.c.choice,
+                showings.c.shown,
+                showings.c.voted,
+                items.c.answer,
+            )
+            .select_from(showings.join(items))
+            .where(showings.c.choice.is_not(None))
+            .order_by(showings.c.voted, showings.c.id)
+        )
+        with self._reading.begin() as connection:
+            return [Vote(name, f"a{number}", *rest) for name, number, *rest in connection.execute(asked)]
+
+    def progress(self) -> list[Progress]:
+        votes = self.votes()
+        return [
+            Progress(
+                each,
+                sum(vote.annotator == each.name and not vote.check for vote in votes),
+                sum(vote.annotator == each.name and vote.check for vote in votes),
+                sum(vote.annotator == each.name and not vote.passed for vote in votes),
+            )
+            for each in self.annotators()
+        ]
+
+    def _write(self, work: Callable[[Connection], T]) -> T:
+        """Do it in one transaction, again and again while others are in the way."""
+        until = time.monotonic() + _INSIST
+        while True:
+            try:
+                with self._engine.begin() as connection:
+                    return work(connection)
+            except (claims.LostError, *database.RETRIED):
+                if time.monotonic() > until:
+                    raise
+            time.sleep(0.001 * (1 + secrets.randbelow(50)))
+
+
+def _annotator(row: Any) -> Annotator:
+    return Annotator(row.id, row.token, row.agreed, row.declined)
+
+
+def _given(connection: Connection, showing: claims.Showing) -> Given:
+    row = connection.execute(select(items).where(items.c.id == showing.item)).one()
+    lists = tuple(row.first), tuple(row.second)
+    left, right = lists if showing.left == "first" else lists[::-1]
+    return Given(row.id, row.input, row.picture is not None, left, right)

@@ -1,0 +1,106 @@
+"""What a study keeps, as tables that SQLite and PostgreSQL understand alike.
+
+Times are seconds since 1970. A method is "first" or "second"; its name stands with the study.
+
+A row of `showings` says that a person was shown an item. While it has a `slot`, one of the item's `votes`
+places is theirs; that no place is given twice, that nobody is shown an item twice, and that nobody holds two
+items at once, is up to the database, not to our care.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    JSON,
+    CheckConstraint,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    and_,
+)
+
+__all__ = ["VERSION", "annotators", "everything", "items", "pictures", "showings", "study"]
+
+VERSION = 1
+"""Of these tables; a study of another is refused."""
+
+everything = MetaData()
+
+study = Table(
+    "study",
+    everything,
+    Column("id", Integer, primary_key=True),
+    Column("version", Integer, nullable=False),
+    Column("first", Text, nullable=False),
+    Column("second", Text, nullable=False),
+    Column("question", Text, nullable=False),
+    Column("consent", Text, nullable=False),
+    Column("votes", Integer, nullable=False),
+    Column("share", Integer),  # most items of a person; none: all that there are
+    Column("patience", Double, nullable=False),  # seconds until an item that was shown goes to others
+    Column("seed", Integer, nullable=False),
+    Column("secret", String(64), nullable=False),  # from which the forms' tokens are made
+    Column("admin_token", String(64), nullable=False),
+    Column("created", Double, nullable=False),
+    CheckConstraint("id = 1", name="one_study"),
+)
+
+pictures = Table(
+    "study_pictures",
+    everything,
+    Column("id", Integer, primary_key=True),
+    Column("jpeg", LargeBinary, nullable=False),
+)
+
+items = Table(
+    "study_items",
+    everything,
+    Column("id", Integer, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("input", Text, nullable=False),
+    Column("picture", ForeignKey("study_pictures.id")),
+    Column("first", JSON, nullable=False),  # lists of texts
+    Column("second", JSON, nullable=False),
+    Column("complexity", Double),
+    Column("difficulty", Double),
+    Column("answer", String(6)),  # the method that is right; only checks of attention have one
+)
+
+annotators = Table(
+    "study_annotators",
+    everything,
+    Column("id", Integer, primary_key=True),  # a1, a2, ... wherever others can see it
+    Column("token", String(64), nullable=False),
+    Column("digest", String(64), nullable=False, unique=True),  # what a token is looked up by
+    Column("created", Double, nullable=False),
+    Column("agreed", Double),
+    Column("declined", Double),
+)
+
+showings = Table(
+    "study_showings",
+    everything,
+    Column("id", Integer, primary_key=True),
+    Column("item", ForeignKey("study_items.id"), nullable=False),
+    Column("annotator", ForeignKey("study_annotators.id"), nullable=False),
+    Column("slot", Integer),  # 1 to votes; none once someone else has taken the place
+    Column("left", String(6), nullable=False),
+    Column("shown", Double, nullable=False),
+    Column("expires", Double, nullable=False),
+    Column("choice", String(6)),
+    Column("voted", Double),
+    UniqueConstraint("item", "slot", name="one_vote_a_slot"),
+    UniqueConstraint("item", "annotator", name="shown_once"),
+    CheckConstraint("choice IS NULL OR slot IS NOT NULL", name="votes_have_slots"),
+)
+
+_open = and_(showings.c.slot.is_not(None), showings.c.choice.is_(None))
+Index("one_at_a_time", showings.c.annotator, unique=True, sqlite_where=_open, postgresql_where=_open)
+Index("of_annotator", showings.c.annotator)
