@@ -80,8 +80,7 @@ def test_settings_of_a_study(folder: Path) -> None:
 
 
 def test_create_from_strategies(folder: Path) -> None:
-    line = {"input": "I'm cold.", "references": ["J'ai froid."]}
-    (folder / "task.jsonl").write_text(json.dumps(line))
+    (folder / "task.jsonl").write_text('{"input": "I\'m cold."}')  # nothing is scored, so no references
     decode = ("--task", "task.jsonl", "--model", "en-fr", "--strategies", "bs,dbs", "--beams", "2")
     said("create", "pilot.db", *decode, "--votes", "1")
     store = open_study("pilot.db")
