@@ -63,6 +63,12 @@ def test_settings_of_a_strategys_own(markov: MarkovModel) -> None:
     assert choice.beside() == Choice(strategy="bs")
 
 
+def test_titles_count() -> None:
+    one = Choice(groups=1)
+    assert one.title == "diverse beam search: 1 group of 1, strength 0.5, hamming"
+    assert one.beside().title == "beam search: 1 beam"
+
+
 def test_what_suits_the_translator_is_what_it_does_by_itself() -> None:
     assert SUITABLE["translator"].method.strategy(load("en-fr")) == DIVERSE
     for kind in ("captioner", "questioner"):

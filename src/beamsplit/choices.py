@@ -92,9 +92,8 @@ class Choice:
         parts = [_said(key, table[key]) for key in table if key not in ("groups", "strength", *_OF_EACH)]
         if "groups" in table:
             each = next(table[key] for key in _OF_EACH if key in table)
-            parts.insert(
-                0, f"{table['groups']} groups of {each}, strength {table['strength']:g}, {self.diversity}"
-            )
+            groups = f"{_count(table['groups'], 'groups')} of {each}"
+            parts = [groups, f"strength {table['strength']:g}", self.diversity, *parts]
         return f"{name}: {', '.join(parts)}" if parts else name
 
     def beside(self) -> Choice:
@@ -107,7 +106,11 @@ _COMMON = ("groups", *_OF_EACH, "beams", "samples", "runs", "strength", "diversi
 
 
 def _said(key: str, value: Any) -> str:
-    return f"{value} {key}" if key in ("beams", "samples", "runs") else f"{key} {value}"
+    return _count(value, key) if key in ("beams", "samples", "runs") else f"{key} {value}"
+
+
+def _count(number: int, things: str) -> str:
+    return f"{number} {things.removesuffix('s') if number == 1 else things}"
 
 
 SUITABLE: dict[str, Choice] = {

@@ -127,7 +127,6 @@ def test_nothing_given_on_a_terminal_is_an_example(
         shown.err == "Nothing given, so here is an example: 'I have to find a new job before the summer.'\n"
     )
     assert json.loads(shown.out)["input"] == "I have to find a new job before the summer."
-    assert refusal(capsys, "caption").startswith("give a picture: beamsplit caption photo.jpg")
 
 
 def test_the_tree_is_that_of_the_search(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -193,6 +192,17 @@ def picture(tmp_path: Path) -> Path:
     picture.paste("navy", (0, 24, 64, 48))
     picture.save(path)
     return path
+
+
+@pytest.mark.usefixtures("picture")
+def test_no_picture_given_on_a_terminal_is_an_example(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    assert cli.main(["caption"]) == 0
+    shown = capsys.readouterr()
+    assert shown.err.startswith("Nothing given, so here is an example (beamsplit caption photo.jpg ")
+    assert "boat" in json.loads(shown.out)["hypotheses"][0]["text"]
 
 
 @pytest.mark.parametrize(("command", "name"), [("caption", "captioner"), ("ask", "questioner")])

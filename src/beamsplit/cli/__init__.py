@@ -11,6 +11,7 @@ from beamsplit import __version__
 from beamsplit.cli.compare import ask, caption, generate, translate
 from beamsplit.cli.completion import completion
 from beamsplit.cli.decode import decode
+from beamsplit.cli.demo import demo
 from beamsplit.cli.evaluate import evaluate
 from beamsplit.cli.models import models
 from beamsplit.cli.options import InOrder
@@ -37,7 +38,7 @@ def program() -> None:
     """  # noqa: D301 (click wants the character)
 
 
-for command in (translate, caption, ask, generate, decode, evaluate, tune, study, models, completion):
+for command in (translate, caption, ask, generate, decode, evaluate, tune, demo, study, models, completion):
     program.add_command(command)
 
 

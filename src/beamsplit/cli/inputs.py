@@ -46,7 +46,8 @@ def pictures(arguments: Sequence[str], file: str | None, command: str) -> Iterat
     """Paths; `-` stands for a picture on standard input; a file has a path in each line."""
     if not arguments and file is None:
         if sys.stdin.isatty():
-            raise ArgumentError(f"give a picture: beamsplit {command} photo.jpg, or - for standard input")
+            yield _painted(command)
+            return
         arguments = [STDIN]
     for argument in arguments:
         yield _from_stdin() if argument == STDIN else Input(argument, argument)
@@ -67,16 +68,25 @@ def lines(file: str) -> Iterator[str]:
         raise ArgumentError(f"{name} cannot be read: {error.strerror}") from error
 
 
+def _painted(command: str) -> Input:
+    from beamsplit.models.scenes import painted
+
+    click.echo(f"Nothing given, so here is an example (beamsplit {command} photo.jpg takes yours)", err=True)
+    return Input("a painted boat", _opened(painted("boat")))
+
+
 def _from_stdin() -> Input:
+    return Input("standard input", _opened(sys.stdin.buffer.read()))
+
+
+def _opened(content: bytes) -> Any:
     from beamsplit.extras import need
 
     image: Any = need("PIL.Image", "a picture", "vision")
-    content = sys.stdin.buffer.read()
     try:
-        picture = image.open(io.BytesIO(content))
+        return image.open(io.BytesIO(content))
     except (OSError, ValueError, SyntaxError, image.DecompressionBombError) as error:
         raise ArgumentError(
             f"standard input has {len(content)} bytes that are no picture: "
             "give a JPEG, PNG, ... (cat photo.jpg | beamsplit caption -)"
         ) from error
-    return Input("standard input", picture)

@@ -1,0 +1,103 @@
+"""`beamsplit demo`: both searches side by side, in a browser."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import webbrowser
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from beamsplit.extras import need
+from beamsplit.serving import address, listen
+
+if TYPE_CHECKING:
+    from beamsplit.web import Settings
+
+__all__ = ["demo"]
+
+_COUNT = click.IntRange(min=1)
+
+
+@click.command(short_help="Both searches side by side on a web page.")
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to listen.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0: one that is free."
+)
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    metavar="MODEL",
+    help="A model beside those of the package, text in and text out: a Hugging Face model by its name or "
+    "folder, a FILE.gguf, FILE.py:NAME for a StepModel of your own; repeatable.",
+)
+@click.option(
+    "--pictures", type=click.Path(path_type=Path), metavar="DIR", help="Sample pictures of your own."
+)
+@click.option(
+    "--allow-host", "names", multiple=True, metavar="NAME", help="A name that the server goes by; repeatable."
+)
+@click.option("--max-searches", type=_COUNT, metavar="N", help="At the same time (default: 2).")
+@click.option("--max-beams", type=_COUNT, metavar="N", help="Of the searches of a request (default: 96).")
+@click.option("--max-length", type=_COUNT, metavar="N", help="Most tokens of an output (default: 100).")
+@click.option(
+    "--max-seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="S",
+    help="For the searches of a request (default: 60).",
+)
+@click.option("--open", "opens", is_flag=True, help="Open the page in a browser.")
+def demo(host: str, port: int, opens: bool, **asked: Any) -> None:
+    """Show beam search and diverse beam search side by side, on a page of your own.
+
+    Translations, captions, questions about pictures, and what the models that you name have to say. The
+    page comes from this machine alone, and what you type or show it stays here.
+
+    \b
+    beamsplit demo --open
+    beamsplit demo --model HuggingFaceTB/SmolLM2-135M --model my_model.py:make
+    beamsplit demo --pictures ~/photos --port 9000
+    """  # noqa: D301 (click wants the character)
+    for package in ("fastapi", "uvicorn"):
+        need(package, "beamsplit demo", "web")
+    settings = _settings(host, **asked)
+    with listen(host, port) as listening:
+        found = f"{address(host, listening)}/"
+        click.echo(f"beamsplit demo is at {found} (Ctrl+C ends it)")
+        if opens:
+            threading.Timer(0.5, webbrowser.open, [found]).start()
+        _serve(settings, listening)
+
+
+def _settings(host: str, models: Any, pictures: Path | None, names: Any, **limits: Any) -> Settings:
+    from beamsplit.web import Hosts, Limits, Settings
+
+    given = {name: value for name, value in limits.items() if value is not None}
+    fields = {"max_searches": "searches", "max_beams": "beams", "max_seconds": "seconds"}
+    return Settings(
+        models=tuple(models),
+        pictures=pictures,
+        hosts=Hosts(host, tuple(names)),
+        limits=Limits(**{fields.get(name, name): value for name, value in given.items()}),
+    )
+
+
+def _serve(settings: Settings, listening: socket.socket) -> None:
+    import uvicorn
+
+    from beamsplit.web import make_app
+
+    config = uvicorn.Config(
+        make_app(settings),
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        limit_concurrency=settings.limits.connections,
+        timeout_graceful_shutdown=2,
+    )
+    with suppress(KeyboardInterrupt):  # the way to end it
+        uvicorn.Server(config).run([listening])

@@ -1,0 +1,70 @@
+"""Pictures that people send: from base64 to features, in memory alone."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from beamsplit import extras
+from beamsplit.models import vision
+from beamsplit.web.limits import Limits
+from beamsplit.web.problems import Problem
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+__all__ = ["features_of", "from_base64"]
+
+# No others: some of Pillow's readers start programs, and few people send pictures that need them.
+_KINDS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "MPO")
+
+
+def from_base64(text: str, limits: Limits) -> bytes:
+    if len(text) * 3 // 4 > limits.picture_bytes + 2:  # the last two may be padding
+        raise _too_large(limits)
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise Problem(422, "picture.data is not base64: send the file's bytes encoded so") from error
+    if len(data) > limits.picture_bytes:
+        raise _too_large(limits)
+    return data
+
+
+def features_of(data: bytes, limits: Limits) -> Tensor:
+    """[1 1280] what the models see of it."""
+    extras.need("PIL", "a picture", "vision")
+    with _opened(data) as image:
+        if image.width * image.height > limits.pixels:
+            raise _too_many_pixels(f"{image.width}x{image.height}", limits)
+        image.filename = ""  # type: ignore[attr-defined]  # it has no name to be called by
+        return vision.features([image])
+
+
+def _opened(data: bytes) -> Image.Image:
+    """Only the header has been read."""
+    from PIL import Image
+
+    try:
+        return Image.open(io.BytesIO(data), formats=_KINDS)
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise Problem(422, "the picture has far too many pixels: make it smaller first") from error
+    except Exception as error:  # decoders raise nearly anything
+        raise Problem(
+            422, "the picture is not a JPEG, PNG, WebP, GIF or BMP file: save it as one of them"
+        ) from error
+
+
+def _too_large(limits: Limits) -> Problem:
+    return Problem(
+        413, f"the picture is larger than {limits.picture_bytes:,} bytes: send a smaller one, or a JPEG"
+    )
+
+
+def _too_many_pixels(size: str, limits: Limits) -> Problem:
+    most = f"{limits.pixels / 1e6:g} million"
+    return Problem(422, f"the picture has {size} pixels, and the limit is {most}: make it smaller first")

@@ -1,0 +1,99 @@
+// A picture of the server's, or of the user's own: chosen, dropped or pasted. It leaves the browser in
+// requests alone.
+
+import { make } from "./view.js";
+
+const at = (id) => document.getElementById(id);
+
+export class PictureInput {
+  /** `onChange` is called with a sample's name, or with nothing for a picture of the user's own. */
+  constructor(samples, limits, onChange, onError) {
+    this.samples = samples;
+    this.limits = limits;
+    this.onChange = onChange;
+    this.onError = onError;
+    this.data = null; // of the user's own, as base64
+    this.listen();
+    at("samples").replaceChildren(...samples.map((each) => this.thumbnail(each)));
+  }
+
+  /** For a request; nothing if there is no picture. */
+  asked(sample) {
+    if (sample) return { sample };
+    return this.data ? { data: this.data } : null;
+  }
+
+  showSample(name) {
+    const sample = this.samples.find((each) => each.name === name);
+    this.show(sample?.address ?? null, sample ? `Sample: ${sample.title}` : "No picture yet");
+    for (const button of at("samples").children) button.setAttribute("aria-pressed", String(button.value === name));
+  }
+
+  async take(file) {
+    if (!file) return;
+    if (!file.type.startsWith("image/")) return this.onError(`${file.name} is not a picture: choose a JPEG or PNG file`);
+    if (file.size > this.limits.picture_bytes) {
+      const most = (this.limits.picture_bytes / 1e6).toFixed(0);
+      return this.onError(`${file.name} has ${(file.size / 1e6).toFixed(1)} MB, and the limit is ${most}: choose a smaller one`);
+    }
+    this.data = await base64(file);
+    this.showSample("");
+    this.show(URL.createObjectURL(file), file.name || "Pasted picture");
+    this.onChange("");
+  }
+
+  show(address, name) {
+    const preview = at("preview");
+    if (preview.src.startsWith("blob:")) URL.revokeObjectURL(preview.src);
+    preview.hidden = !address;
+    if (address) preview.src = address;
+    else preview.removeAttribute("src");
+    preview.alt = name;
+    at("no-picture").hidden = Boolean(address);
+    at("picture-name").textContent = name;
+  }
+
+  thumbnail({ name, title, address }) {
+    const image = make("img");
+    image.src = address;
+    image.alt = title;
+    image.width = 104;
+    image.height = 78;
+    const button = make("button", "", image);
+    button.type = "button";
+    button.value = name;
+    button.title = title;
+    button.addEventListener("click", () => {
+      this.showSample(name);
+      this.onChange(name);
+    });
+    return button;
+  }
+
+  listen() {
+    at("file").addEventListener("change", (event) => {
+      this.take(event.target.files[0]);
+      event.target.value = ""; // so that the same file can be chosen again
+    });
+    const drop = at("drop");
+    for (const name of ["dragenter", "dragover"]) drop.addEventListener(name, (event) => this.hover(event, true));
+    for (const name of ["dragleave", "drop"]) drop.addEventListener(name, (event) => this.hover(event, false));
+    drop.addEventListener("drop", (event) => this.take(event.dataTransfer.files[0]));
+    document.addEventListener("paste", (event) => {
+      const file = [...event.clipboardData.files].find((each) => each.type.startsWith("image/"));
+      if (file && !at("of-picture").hidden) this.take(file);
+    });
+  }
+
+  hover(event, is) {
+    event.preventDefault();
+    at("drop").classList.toggle("over", is);
+  }
+}
+
+async function base64(file) {
+  const bytes = new Uint8Array(await file.arrayBuffer());
+  const parts = [];
+  for (let i = 0; i < bytes.length; i += 0x8000) parts.push(String.fromCharCode(...bytes.subarray(i, i + 0x8000)));
+  return btoa(parts.join(""));
+}

@@ -1,0 +1,66 @@
+// What a person has chosen, and the same as the part of an address after #, which no server gets to see.
+
+const NUMBERS = ["groups", "beams", "strength", "length", "seed", "temperature"];
+const WORDS = ["model", "text", "sample", "term", "left", "right"];
+
+/** What suits a model. */
+export function suitable(model) {
+  const choice = model.choice;
+  return {
+    model: model.name,
+    text: model.examples[0] ?? "",
+    sample: "",
+    groups: choice.groups,
+    beams: choice.beams_per_group,
+    strength: choice.strength,
+    term: choice.diversity,
+    left: "bs",
+    right: "dbs",
+    length: model.max_length,
+    seed: 0,
+    temperature: 1,
+  };
+}
+
+export function toHash(state, takes) {
+  const shown = [...WORDS, ...NUMBERS].filter((key) => key !== (takes === "text" ? "sample" : "text"));
+  return `#${new URLSearchParams(shown.map((key) => [key, String(state[key])]))}`;
+}
+
+/** What an address says; of what it does not say, or says wrongly, nothing. */
+export function fromHash(hash) {
+  const given = new URLSearchParams(hash.replace(/^#/, ""));
+  const found = {};
+  for (const key of WORDS) if (given.has(key)) found[key] = given.get(key);
+  for (const key of NUMBERS) {
+    const value = Number(given.get(key));
+    if (given.get(key) && Number.isFinite(value) && value >= 0) found[key] = value;
+  }
+  return found;
+}
+
+/** The request that a state stands for. */
+export function request(state, model, strategies, picture) {
+  const given = model.takes === "text" ? { text: state.text } : { picture };
+  return {
+    model: state.model,
+    ...given,
+    searches: [state.left, state.right].map((name) => one(name, state, strategies)),
+    max_length: state.length,
+    seed: state.seed,
+    tree: true,
+  };
+}
+
+function one(name, state, strategies) {
+  const known = strategies.find((each) => each.name === name);
+  const warm = known?.settings.includes("temperature") && state.temperature !== 1;
+  return {
+    strategy: name,
+    groups: state.groups,
+    beams_per_group: state.beams,
+    strength: state.strength,
+    diversity: state.term,
+    settings: warm ? { temperature: state.temperature } : {},
+  };
+}

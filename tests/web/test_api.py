@@ -1,0 +1,285 @@
+"""The interface: what it answers is what the library finds, and what it refuses it refuses in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+import beamsplit
+from beamsplit.choices import SUITABLE, TITLES, Choice
+from beamsplit.columns import columns
+from beamsplit.web import Limits, Settings, make_app
+from beamsplit.web.catalogue import TERMS, Catalogue
+from web.doubles import SHARED, Broken, Shelf, Slow, app_with, client_of, events
+
+TEXT = "I'm cold."
+URL = "http://127.0.0.1"
+
+
+@pytest.fixture(scope="module")
+def client() -> TestClient:
+    return client_of(app_with())
+
+
+def decode(client: TestClient, **asked: Any) -> Any:
+    answer = client.post("/api/decode", json={"text": TEXT, **asked})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def refused(client: TestClient, status: int, path: str = "/api/decode", **asked: Any) -> str:
+    """The line that a request is refused with."""
+    answer = client.post(path, json={"text": TEXT, **asked})
+    assert answer.status_code == status, answer.text
+    assert list(answer.json()) == ["error"]
+    line: str = answer.json()["error"]
+    assert "\n" not in line
+    assert "Traceback" not in line
+    return line
+
+
+# Laws
+
+
+def expected(choice: Choice, max_length: int = 60, seed: int = 0) -> Any:
+    """What the library finds, without the web."""
+    model, method = SHARED("en-fr"), choice.method
+    (found,) = beamsplit.decode(
+        method.guided(model),
+        [TEXT],
+        method.strategy(model),
+        max_length=max_length,
+        seed=seed,
+        unique=choice.unique,
+    )
+    return found
+
+
+@pytest.mark.parametrize("strategy", TITLES)
+def test_what_is_answered_is_what_decode_finds(client: TestClient, strategy: str) -> None:
+    choice = Choice(strategy=strategy, groups=2, beams_per_group=2, strength=0.7, diversity="ngram")
+    search = {
+        key: getattr(choice, key)
+        for key in ("strategy", "groups", "beams_per_group", "strength", "diversity")
+    }
+    answer = decode(client, searches=[search], seed=3, max_length=12)
+    (column,) = columns([(choice.title, expected(choice, 12, seed=3))])
+    assert answer == json.loads(json.dumps({"columns": [column.as_dict()]}))
+
+
+def test_what_is_left_out_is_as_suits_the_model(client: TestClient) -> None:
+    suits = SUITABLE["translator"]
+    titles = [column["title"] for column in decode(client)["columns"]]
+    assert titles == [suits.beside().title, suits.title]
+    assert decode(client, searches=[{"strategy": "bs"}, {}]) == decode(client)
+    assert decode(client, searches=[{"groups": 2, "beams_per_group": 1}])["columns"][0]["title"] == (
+        "diverse beam search: 2 groups of 1, strength 1.5, cumulative:temperature=2"
+    )
+
+
+def test_steps_lead_to_what_decode_answers(client: TestClient) -> None:
+    asked = {"text": TEXT, "tree": True}
+    answer = client.post("/api/search", json=asked)
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    *steps, (name, done) = events(answer.text)
+    assert name == "done"
+    assert {name for name, _ in steps} == {"step"}
+    assert [step["number"] for _, step in steps] == sorted({step["number"] for _, step in steps})
+    last = dict(steps[-1][1])
+    last.pop("number")
+    assert last == done == client.post("/api/decode", json=asked).json()
+
+
+def test_the_tree_grows(client: TestClient) -> None:
+    answer = client.post("/api/search", json={"text": TEXT, "tree": True})
+    sizes = [step["tree"].count("<text") for name, step in events(answer.text) if name == "step"]
+    assert sizes[0] < sizes[len(sizes) // 2] < sizes[-1]
+
+
+def test_trees_and_recordings_only_if_asked_for(client: TestClient) -> None:
+    assert list(decode(client)) == ["columns"]
+    answer = decode(client, tree=True, recordings=True, searches=[{"strategy": "bs"}])
+    assert answer["tree"].startswith("<svg")
+    recording = beamsplit.recording.Recording.from_json(json.dumps(answer["recordings"][0]))
+    assert recording.hypotheses == expected(SUITABLE["translator"].beside())
+
+
+def test_several_lists_say_what_only_they_have(client: TestClient) -> None:
+    left, right = decode(client)["columns"]
+    texts = {each["text"] for each in left["hypotheses"]}
+    for each in right["hypotheses"]:
+        assert each["alone"] == (each["text"] not in texts)
+        assert all(0 <= begin < end <= len(each["text"]) for begin, end in each["differs"])
+
+
+def test_a_seed_is_heeded(client: TestClient) -> None:
+    lists = [decode(client, searches=[{"strategy": "sampling"}], seed=seed) for seed in (1, 1, 2)]
+    assert lists[0] == lists[1] != lists[2]
+
+
+# What there is
+
+
+def test_models_say_what_they_take_and_what_suits_them(client: TestClient) -> None:
+    found = client.get("/api/models").json()
+    assert found["default"] == "en-fr"
+    assert {each["name"]: each["takes"] for each in found["models"]} == {
+        "en-fr": "text",
+        "captioner": "picture",
+        "questioner": "picture",
+    }
+    assert [each["name"] for each in found["strategies"]] == list(TITLES)
+    assert found["limits"]["beams"] == Limits().beams
+    for model in found["models"]:
+        Choice(**model["choice"]).method  # noqa: B018 (it raises what is wrong)
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_every_term_on_the_page_can_be_used(client: TestClient, term: str) -> None:
+    assert decode(client, searches=[{"diversity": term}], max_length=3)["columns"][0]["hypotheses"]
+
+
+def test_a_model_of_ones_own_comes_first_and_is_loaded_once() -> None:
+    shelf = Shelf(slow=Slow(0.0))
+    client = client_of(app_with(shelf))
+    assert client.get("/api/models").json()["default"] == "slow"
+    assert not shelf.loaded
+    for _ in range(2):
+        answer = decode(client, model="slow", max_length=3)
+        assert answer["columns"][0]["hypotheses"][0]["text"] == "a a a"
+    assert shelf.loaded == ["slow"]
+
+
+def test_a_file_of_ours_says_what_it_takes() -> None:
+    from beamsplit.models.storage import WEIGHTS
+
+    file = str(WEIGHTS / "questioner.safetensors")
+    assert Catalogue([file]).entry(file).task == "ask"
+
+
+def test_health(client: TestClient) -> None:
+    assert client.get("/api/health").json() == {"status": "ok", "searching": 0}
+
+
+def test_pages_come_from_here_alone(client: TestClient) -> None:
+    for path in ("/", "/api"):
+        page = client.get(path)
+        assert page.headers["content-type"].startswith("text/html")
+        assert "//" not in page.text.replace("http://www.w3.org/", "")
+    assert client.get("/api/openapi.json").json()["info"]["title"] == "beamsplit"
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("asked", "line"),
+    [
+        ({"text": None}, "the request: give either a text or a picture"),
+        ({"picture": {"sample": "boat"}}, "the request: give either a text or a picture"),
+        ({"text": " "}, "the text is empty: write something to begin with"),
+        (
+            {"text": "北京市"},
+            "the text is '北京市', in letters the translator does not know: it reads English",
+        ),
+        ({"model": "captioner"}, "captioner takes a picture, and the request has a text"),
+        ({"text": None, "picture": {"sample": "boat"}}, "en-fr takes a text, and the request has a picture"),
+        ({"text": None, "picture": {}}, "picture: give either sample or data"),
+        ({"searches": []}, "searches: List should have at least 1 item after validation, not 0"),
+        ({"searches": [{}] * 5}, "searches: List should have at most 4 items after validation, not 5"),
+        ({"searches": [{"strategy": "dps"}]}, "there is no strategy 'dps': did you mean 'dbs'?"),
+        (
+            {"searches": [{"diversity": "haming"}]},
+            "there is no diversity term 'haming': did you mean 'hamming'?",
+        ),
+        ({"searches": [{"strenght": 1}]}, "searches.0.strenght: Extra inputs are not permitted"),
+        ({"searches": [{"groups": "3"}]}, "searches.0.groups: Input should be a valid integer"),
+        ({"searches": [{"settings": {"rate": 1}}]}, "dbs has no setting 'rate': it has schedule"),
+        ({"max_length": 0}, "max_length: Input should be greater than or equal to 1"),
+        ({"seed": -1}, "seed: Input should be greater than or equal to 0"),
+        ({"tree": 1}, "tree: Input should be a valid boolean"),
+    ],
+)
+def test_values_that_cannot_be_used(client: TestClient, asked: dict[str, Any], line: str) -> None:
+    assert refused(client, 422, **asked) == line
+    assert refused(client, 422, "/api/search", **asked) == line
+
+
+def test_what_is_not_there(client: TestClient) -> None:
+    assert refused(client, 404, model="captoner") == "there is no model 'captoner': did you mean 'captioner'?"
+    sample: dict[str, Any] = {"model": "captioner", "text": None, "picture": {"sample": "bot"}}
+    assert refused(client, 404, **sample) == "there is no sample picture 'bot': did you mean 'boat'?"
+    for path in ("/api/pictures/bot", "/nothing", "/static/nothing.js", "/static/../app.py"):
+        answer = client.get(path)
+        assert answer.status_code == 404
+        assert list(answer.json()) == ["error"]
+    assert client.put("/api/decode").status_code == 405
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b"\xff", b'{"text": "\\ud800"}', b"[" * 100_000, b'{"text": NaN}']
+)
+def test_bodies_that_are_not_requests(client: TestClient, body: bytes) -> None:
+    answer = client.post("/api/decode", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code in (400, 422)
+    assert list(answer.json()) == ["error"]
+    assert len(answer.json()["error"]) < 301
+
+
+@pytest.mark.parametrize(
+    ("limits", "asked", "line"),
+    [
+        (
+            {"text_letters": 5},
+            {},
+            "the text has 9 letters, and the limit is 5: shorten it",
+        ),
+        (
+            {"beams": 11},
+            {},
+            "the searches have 12 beams, and the limit is 11: ask for fewer",
+        ),
+        (
+            {"max_length": 5},
+            {"max_length": 6},
+            "max_length is 6, and the limit is 5: ask for less",
+        ),
+    ],
+)
+def test_limits_of_what_is_asked(limits: dict[str, Any], asked: dict[str, Any], line: str) -> None:
+    assert refused(client_of(app_with(**limits)), 422, **asked) == line
+
+
+def test_a_limit_below_what_suits_the_model_cuts_it() -> None:
+    answer = decode(client_of(app_with(max_length=2)), searches=[{"strategy": "bs"}])
+    assert all(len(each["tokens"]) <= 2 for each in answer["columns"][0]["hypotheses"])
+
+
+def test_a_search_may_take_so_long() -> None:
+    client = client_of(app_with(Shelf(slow=Slow(0.1)), seconds=0.15))
+    line = "the search took longer than 0.15 s: ask for fewer beams or less length"
+    assert refused(client, 503, model="slow") == line
+    answer = client.post("/api/search", json={"model": "slow", "text": TEXT})
+    assert list(events(answer.text))[-1] == ("error", {"error": line})
+
+
+def test_models_that_fail_say_so_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    shelf = Shelf(broken=Broken(), absent=beamsplit.ArgumentError("there is no file x"))
+    shelf.models["bare"] = ImportError("the model 'bare' needs transformers: pip install 'beamsplit[hf]'")
+    client = client_of(app_with(shelf))
+    assert refused(client, 503, model="bare").endswith("pip install 'beamsplit[hf]'")
+    assert refused(client, 503, model="absent") == "the model 'absent' cannot be loaded: there is no file x"
+    assert refused(client, 500, model="broken").startswith("something went wrong here, a RuntimeError")
+    assert TEXT not in caplog.text
+    assert "doubles.py" in caplog.text
+
+
+def test_limits_are_checked() -> None:
+    with pytest.raises(beamsplit.ArgumentError, match="searches must be a whole number of at least 1, not 0"):
+        Limits(searches=0)
+    with pytest.raises(beamsplit.ArgumentError, match="there is no folder nowhere: --pictures"):
+        make_app(Settings(pictures=Path("nowhere")))

@@ -1,0 +1,328 @@
+"""The page in a real browser: what people do with it, by mouse and by keyboard."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from web.conftest import Server
+from web.doubles import picture
+
+DONE = "#columns[aria-busy=false]"
+BUSY = "#columns[aria-busy=true]"
+SHORT = "/#model=en-fr&length=7&groups=2"  # outputs that are cut short are found sooner
+
+
+@pytest.fixture(scope="module")
+def window(browser: Any) -> Iterator[Any]:
+    made = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def page(window: Any, page_server: Server) -> Iterator[Any]:
+    """A page that has done its first search; `complaints` are those of its console."""
+    made = opened(window, page_server.url + SHORT)
+    yield made
+    made.close()
+
+
+def opened(context: Any, url: str) -> Any:
+    made = context.new_page()
+    made.complaints = []
+    made.on(
+        "console",
+        lambda said: made.complaints.append(said.text) if said.type in ("error", "warning") else None,
+    )
+    made.on("pageerror", lambda error: made.complaints.append(str(error)))
+    made.goto(url)
+    settled(made)
+    return made
+
+
+def settled(page: Any) -> None:
+    page.wait_for_selector(f"{DONE} .column:last-child li", timeout=15_000)
+
+
+def after(page: Any, does: Any) -> None:
+    """Do something that makes it search, and wait for what it finds."""
+    does()
+    page.wait_for_selector(BUSY, timeout=5_000)
+    settled(page)
+
+
+def texts(page: Any, side: str) -> list[str]:
+    return [
+        said.split("✦")[0].strip(" …\n")
+        for said in page.locator(f".column:{side}-child li .said").all_inner_texts()
+    ]
+
+
+def test_a_sentence_gets_both_lists(page: Any) -> None:
+    page.fill("#text", "I'm cold.")
+    after(page, lambda: page.click("#run"))
+    assert texts(page, "first")[0] == texts(page, "last")[0] == "J'ai froid."
+    assert len(set(texts(page, "last"))) == len(texts(page, "last"))
+    assert page.locator(".column:last-child li .group").count() == len(texts(page, "last"))
+    assert page.locator(".column:last-child mark").count() > 0
+    assert page.locator(".column:first-child dt").all_inner_texts() == [f"distinct-{n}" for n in (1, 2, 3, 4)]
+    assert re.fullmatch(
+        r"beam search found \d outputs and diverse beam search \d, \d of them in this list alone\.",
+        page.locator("#status").inner_text(),
+    )
+    assert not page.complaints
+
+
+def test_the_slider_changes_the_right_list_alone(page: Any) -> None:
+    left, right = texts(page, "first"), texts(page, "last")
+    after(page, lambda: page.locator("#slider").fill("0"))
+    assert page.input_value("#strength") == "0"
+    assert texts(page, "first") == left
+    assert texts(page, "last") != right
+    after(page, lambda: page.fill("#strength", "1.5"))
+    assert page.input_value("#slider") == "1.5"
+    assert texts(page, "last") == right
+    assert not page.complaints
+
+
+def test_other_strategies_bring_their_controls(page: Any) -> None:
+    assert not page.is_visible("#seed")
+    after(page, lambda: page.select_option("#right", "sampling"))
+    assert page.is_visible("#seed")
+    assert page.is_visible("#temperature")
+    assert page.is_disabled("#slider")
+    before = texts(page, "last")
+    after(page, lambda: page.fill("#seed", "7"))
+    assert texts(page, "last") != before
+
+
+def test_the_tree_grows_while_the_search_runs(browser: Any, page_server: Server) -> None:
+    page = browser.new_page()
+    page.goto(f"{page_server.url}/#model=slow&text=x&length=16")
+    sizes = []
+    for number in (2, 6, 11):
+        later = "|".join(str(n) for n in range(number, 17))
+        page.wait_for_selector(f"#progress:text-matches('^Step ({later})$')", timeout=15_000)
+        sizes.append(page.locator("#tree svg text").count())
+    page.wait_for_selector(DONE, timeout=15_000)
+    sizes.append(page.locator("#tree svg text").count())
+    assert sizes == sorted(set(sizes)), sizes
+    page.close()
+
+
+def test_another_change_ends_the_search_under_way(browser: Any, page_server: Server) -> None:
+    page = browser.new_page()
+    page.goto(f"{page_server.url}/#model=slow&text=x&length=60")
+    page.wait_for_selector("#progress:text-matches('Step [2-9]')", timeout=15_000)
+    page.fill("#length", "4")
+    page.wait_for_selector(DONE, timeout=5_000)
+    assert {len(said.split()) for said in texts(page, "first")} == {4}
+    page.close()
+
+
+def test_a_sample_and_a_picture_of_ones_own(page: Any) -> None:
+    after(page, lambda: page.get_by_label("Caption").check())
+    assert "boat" in " ".join(texts(page, "last"))
+    file = {"name": "one.png", "mimeType": "image/png", "buffer": scene("pizza")}
+    after(page, lambda: page.set_input_files("#file", file))
+    assert "pizza" in " ".join(texts(page, "last"))
+    assert page.locator("#picture-name").inner_text() == "one.png"
+    assert "pizza" not in page.url
+    after(page, lambda: page.get_by_label("Ask").check())  # the picture stays
+    assert texts(page, "last")[0].endswith("?")
+    assert "pizza" in " ".join(texts(page, "last"))
+    assert not page.complaints
+
+
+def scene(name: str) -> bytes:
+    from beamsplit.web.samples import Samples
+
+    return Samples().read(name)[0]
+
+
+def test_pictures_can_be_dropped_and_pasted(page: Any) -> None:
+    after(page, lambda: page.get_by_label("Caption").check())
+    give = """async ([name, what]) => {
+        const data = new DataTransfer();
+        const sample = await (await fetch(`/api/pictures/${what}`)).blob();
+        data.items.add(new File([sample], "given.png", {type: "image/png"}));
+        const event = name === "drop"
+            ? new DragEvent("drop", {dataTransfer: data, bubbles: true, cancelable: true})
+            : new ClipboardEvent("paste", {clipboardData: data, bubbles: true});
+        document.getElementById("drop").dispatchEvent(event);
+    }"""
+    for name, what in (("drop", "bus"), ("paste", "clock")):
+        after(page, lambda name=name, what=what: page.evaluate(give, [name, what]))
+        assert what in " ".join(texts(page, "last"))
+
+
+def test_a_link_brings_everything_back(page: Any) -> None:
+    page.fill("#text", "Where is the station?")
+    page.select_option("#term", "ngram:n=2")
+    after(page, lambda: page.fill("#groups", "4"))
+    again = opened(page.context, page.url)
+    assert not again.complaints
+    for control in ("#text", "#groups", "#beams", "#strength", "#term", "#left", "#right", "#length"):
+        assert again.input_value(control) == page.input_value(control)
+    assert texts(again, "last") == texts(page, "last")
+    assert again.input_value("#text") == "Where is the station?"
+    again.close()
+
+
+def test_what_was_found_can_be_taken_along(page: Any) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.click("#copy-link")
+    assert page.evaluate("navigator.clipboard.readText()") == page.url
+    page.click("#copy-json")
+    copied = json.loads(page.evaluate("navigator.clipboard.readText()"))
+    assert [each["text"] for each in copied["answer"]["columns"][1]["hypotheses"]] == texts(page, "last")
+    for button, start in (("#save-json", b"{"), ("#save-svg", b"<svg")):
+        with page.expect_download() as download:
+            page.click(button)
+        with open(download.value.path(), "rb") as file:
+            assert file.read().startswith(start)
+
+
+ERRORS = [
+    ("#text", "北京市", "the text is '北京市', in letters the translator does not know: it reads English"),
+    ("#text", "", "the text is empty: write something to begin with"),
+    ("#groups", "30", "the searches have 120 beams, and the limit is 96: ask for fewer"),
+    ("#groups", "0", "Groups: Value must be greater than or equal to 1."),
+]
+
+
+def test_errors_are_shown_and_go_away(page: Any) -> None:
+    for control, value, line in ERRORS:
+        before = page.input_value(control)
+        page.fill(control, value)
+        page.click("#run")
+        page.wait_for_selector("#error:not([hidden])")
+        assert page.locator("[role=alert]").inner_text() == line
+        after(page, lambda control=control, before=before: page.fill(control, before))
+        assert page.is_hidden("#error")
+
+
+def test_a_file_that_is_no_picture_is_refused_here(page: Any) -> None:
+    after(page, lambda: page.get_by_label("Caption").check())
+    page.set_input_files("#file", {"name": "a.txt", "mimeType": "text/plain", "buffer": b"x"})
+    assert page.locator("#error").inner_text() == "a.txt is not a picture: choose a JPEG or PNG file"
+    page.set_input_files("#file", {"name": "a.png", "mimeType": "image/png", "buffer": picture()[:30]})
+    page.wait_for_selector("#error:text('the picture is not a JPEG')")
+
+
+def test_words_are_never_markup(page: Any) -> None:
+    page.fill("#text", "<img src=x onerror=alert(1)> <b>Hi!</b>")
+    after(page, lambda: page.click("#run"))
+    assert page.locator("li .said img, li .said b").count() == 0
+    assert not page.complaints
+
+
+# For everyone
+
+
+def test_by_keyboard_alone(page: Any) -> None:
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the results"
+    names = []
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        names.append(page.evaluate("document.activeElement.id"))
+        if names[-1] == "text":
+            page.keyboard.press("Control+A")
+            page.keyboard.type("I'm cold.")
+        if names[-1] == "run":
+            break
+    assert [
+        name for name in names if name in ("groups", "beams", "slider", "strength", "term", "length")
+    ] == [
+        "groups",
+        "beams",
+        "slider",
+        "strength",
+        "term",
+        "length",
+    ]
+    after(page, lambda: page.keyboard.press("Enter"))
+    assert texts(page, "last")[0] == "J'ai froid."
+    page.focus("#text")
+    after(page, lambda: page.keyboard.press("Control+Enter"))
+
+
+def test_every_control_has_a_name(page: Any) -> None:
+    nameless = """() => [...document.querySelectorAll("input, select, textarea, button, a, img")]
+        .filter((each) => !(each.labels?.length || each.getAttribute("aria-label") || each.textContent.trim()
+            || each.hasAttribute("alt") || each.querySelector("img[alt]:not([alt=''])")))
+        .map((each) => each.outerHTML)"""
+    assert page.evaluate(nameless) == []
+    ids = page.evaluate("[...document.querySelectorAll('[id]')].map((each) => each.id)")
+    assert len(ids) == len(set(ids))
+    assert page.evaluate("document.documentElement.lang") == "en"
+    assert page.locator("h1").count() == 1
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_stand_out_from_what_is_behind_them(browser: Any, page_server: Server, scheme: str) -> None:
+    """A contrast of 4.5 to 1, as WCAG AA has it."""
+    context = browser.new_context(color_scheme=scheme, reduced_motion="reduce")
+    page = opened(context, page_server.url + SHORT)
+    pale = page.evaluate(CONTRAST)
+    context.close()
+    assert pale == []
+
+
+CONTRAST = """() => {
+    const numbers = (colour) => colour.match(/[\\d.]+/g).map(Number);
+    const light = (colour) => {
+        const linear = (x) => x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4;
+        const [r, g, b] = numbers(colour).map((x) => linear(x / 255));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const behind = (each) => {
+        for (; each; each = each.parentElement) {
+            const colour = getComputedStyle(each).backgroundColor;
+            if (numbers(colour)[3] !== 0) return colour;
+        }
+        return "rgb(255, 255, 255)";
+    };
+    const pale = [];
+    for (const each of document.querySelectorAll("body *")) {
+        const words = [...each.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+        if (!words || !each.checkVisibility() || each.disabled || each.closest("noscript, option")) continue;
+        const style = getComputedStyle(each);
+        const inSvg = each instanceof SVGElement;
+        if (inSvg && each.localName !== "text") continue;
+        const [a, b] = [light(inSvg ? style.fill : style.color), light(behind(each))].sort((x, y) => y - x);
+        const contrast = (a + 0.05) / (b + 0.05);
+        if (contrast < 4.5) pale.push(`${each.outerHTML.slice(0, 80)} ${contrast.toFixed(2)}`);
+    }
+    return pale;
+}"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_nothing_sticks_out(browser: Any, page_server: Server, width: int) -> None:
+    context = browser.new_context(viewport={"width": width, "height": 844}, reduced_motion="reduce")
+    page = opened(context, page_server.url + SHORT)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    tops = [page.locator(f".column:{side}-child").bounding_box()["y"] for side in ("first", "last")]
+    assert (tops[0] == tops[1]) == (width == 1280)  # side by side, or one below the other
+    context.close()
+
+
+def test_the_description_of_the_interface(browser: Any, page_server: Server) -> None:
+    page = browser.new_page()
+    page.goto(f"{page_server.url}/api")
+    page.wait_for_selector("article")
+    assert page.locator("h3 code").all_inner_texts() == [
+        "/api/health",
+        "/api/models",
+        "/api/pictures/{name}",
+        "/api/decode",
+        "/api/search",
+    ]
+    page.close()
