@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from beamsplit.cli.options import LONGEST, show, with_settings
+from beamsplit.cli.options import LONGEST, named_files, show, with_settings
 from beamsplit.errors import ArgumentError
 from beamsplit.extras import need
 
@@ -140,11 +140,6 @@ def _methods(asked: dict[str, Any]) -> dict[str, Any]:
     if asked["strategies"] is not None:
         names = [name.strip() for name in asked["strategies"].split(",")]
         methods |= tables_of(names, Widths(**given))
-    for each in asked["saved"]:
-        name, equals, file = each.partition("=")
-        if not (name and equals and file):
-            raise ArgumentError(f"--lists is {each!r}: give NAME=FILE, such as mine=lists.jsonl")
-        if name in methods:
-            raise ArgumentError(f"--lists is {each!r}, and there is another {name!r}: give it another name")
+    for name, file in named_files(asked["saved"], taken=methods).items():
         methods[name] = {"kind": "lists", "file": file}
     return methods

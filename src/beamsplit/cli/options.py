@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
 import click
 
-__all__ = ["LONGEST", "InOrder", "show", "with_settings"]
+from beamsplit.errors import ArgumentError
+
+__all__ = ["LONGEST", "InOrder", "named_files", "show", "with_settings"]
 
 LONGEST = 60  # tokens, unless one says: more than a sentence has
 
@@ -53,6 +55,23 @@ _OPTIONS = (
         help="Of the bootstrap.",
     ),
 )
+
+
+def named_files(given: Iterable[str], taken: Collection[str] = ()) -> dict[str, str]:
+    """What `--lists NAME=FILE` has, given any number of times; names that are taken are refused.
+
+    >>> named_files(["mine=lists.jsonl"])
+    {'mine': 'lists.jsonl'}
+    """
+    found: dict[str, str] = {}
+    for each in given:
+        name, equals, file = each.partition("=")
+        if not (name.strip() and equals and file):
+            raise ArgumentError(f"--lists is {each!r}: give NAME=FILE, such as mine=lists.jsonl")
+        if name in found or name in taken:
+            raise ArgumentError(f"--lists is {each!r}, and there is another {name!r}: give it another name")
+        found[name] = file
+    return found
 
 
 def show(text: str, is_markdown: bool) -> None:

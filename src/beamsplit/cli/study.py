@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from beamsplit.cli.options import LONGEST, InOrder, show, with_settings
+from beamsplit.cli.options import LONGEST, InOrder, named_files, show, with_settings
 from beamsplit.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -143,22 +143,11 @@ def _lists(asked: dict[str, Any], settings: Settings) -> Lists:
         raise ArgumentError("give --lists twice, or --model with two --strategies, not both")
     if asked["saved"]:
         task = None if asked["task"] is None else Path(asked["task"])
-        return with_saved(_files(asked["saved"]), task, settings.limit)
+        files = {name: Path(file) for name, file in named_files(asked["saved"]).items()}
+        return with_saved(files, task, settings.limit)
     if not (asked["task"] and asked["model"] and asked["strategies"]):
         raise ArgumentError("give --lists NAME=FILE twice, or --task with --model and two --strategies")
     return with_decoded(_content(asked, given), settings)
-
-
-def _files(saved: tuple[str, ...]) -> dict[str, Path]:
-    found: dict[str, Path] = {}
-    for each in saved:
-        name, equals, file = each.partition("=")
-        if not (name.strip() and equals and file):
-            raise ArgumentError(f"--lists is {each!r}: give NAME=FILE, such as mine=lists.jsonl")
-        if name in found:
-            raise ArgumentError(f"--lists is {each!r}, and there is another {name!r}: give it another name")
-        found[name] = Path(file)
-    return found
 
 
 def _content(asked: dict[str, Any], given: list[str]) -> dict[str, Any]:

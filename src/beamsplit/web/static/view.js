@@ -27,7 +27,7 @@ function showColumn(place, column, other, grouped) {
 function setting(column) {
   const [, rest = ""] = column.title.split(/: (.*)/s);
   const more = column.repeats ? `${column.repeats} more read the same` : "";
-  return [rest.replace("1 groups", "1 group"), more].filter(Boolean).join("; ");
+  return [rest, more].filter(Boolean).join("; ");
 }
 
 function row(found, place, grouped) {
