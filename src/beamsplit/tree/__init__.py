@@ -15,7 +15,7 @@ from beamsplit.recording import Recording
 from beamsplit.tree.cells import fold as folded
 from beamsplit.tree.cells import single
 from beamsplit.tree.drawing import picture
-from beamsplit.tree.layout import Layout, lay_out
+from beamsplit.tree.layout import Layout, lay_out, least_height
 from beamsplit.tree.nodes import Node, nodes_of, only
 
 __all__ = ["draw"]
@@ -54,11 +54,14 @@ def draw(recordings: Sequence[Recording], *, dropped: bool | None = None, fold: 
     """
     _check(recordings)
     whole = [nodes_of(recording) for recording in recordings]
-    for way in _ways(dropped, fold):
-        layout = _laid_out(recordings, whole, way)
-        if layout.width <= _WIDEST and layout.height <= _HIGHEST:
-            break
-    return picture(layout)
+    *ways, last = _ways(dropped, fold)
+    for way in ways:
+        trees = [only(nodes, way.wanted) for nodes in whole]
+        if least_height(trees) <= _HIGHEST:
+            layout = _laid_out(recordings, whole, trees, way)
+            if layout.width <= _WIDEST and layout.height <= _HIGHEST:
+                return picture(layout)
+    return picture(_laid_out(recordings, whole, [only(nodes, last.wanted) for nodes in whole], last))
 
 
 def _ways(dropped: bool | None, fold: bool | None) -> list[_Way]:
@@ -79,7 +82,11 @@ def _check(recordings: object) -> None:
         )
 
 
-def _laid_out(recordings: Sequence[Recording], whole: Sequence[Sequence[Node]], way: _Way) -> Layout:
-    trees = [only(nodes, way.wanted) for nodes in whole]
+def _laid_out(
+    recordings: Sequence[Recording],
+    whole: Sequence[Sequence[Node]],
+    trees: Sequence[Sequence[Node]],
+    way: _Way,
+) -> Layout:
     missing = [len(every) - len(some) for every, some in zip(whole, trees, strict=True)]
     return lay_out(recordings, trees, missing, way.columns(trees), way.letters)

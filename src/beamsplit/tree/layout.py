@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -13,7 +14,7 @@ from beamsplit.tree.cells import Cell, cells_of
 from beamsplit.tree.nodes import ROOT, Node
 from beamsplit.tree.rows import rows_of
 
-__all__ = ["Lane", "Layout", "Panel", "Scale", "lay_out"]
+__all__ = ["Lane", "Layout", "Panel", "Scale", "lay_out", "least_height"]
 
 WORD, SMALL, TITLE = 12.0, 9.0, 14.0  # sizes of type
 MARGIN = 14.0
@@ -154,6 +155,12 @@ class Layout:
 
 def _bold(title: str) -> float:
     return text.BOLD * text.width(title, TITLE)
+
+
+def least_height(trees: Sequence[Sequence[Node]]) -> float:
+    """No picture of these trees is lower: at every step, each node has a row to itself."""
+    fullest = (max(Counter(node.depth for node in nodes).values(), default=0) for nodes in trees)
+    return _ROW * sum(fullest)
 
 
 def lay_out(

@@ -131,4 +131,8 @@ def _renumbered(nodes: Sequence[Node], keep: Iterable[int]) -> tuple[Node, ...]:
     new = {ROOT: ROOT}
     for i in keep:
         new[i] = len(new) - 1
-    return tuple(replace(nodes[i], parent=new[nodes[i].parent]) for i in new if i != ROOT)
+    return tuple(_moved(nodes[i], new[nodes[i].parent]) for i in new if i != ROOT)
+
+
+def _moved(node: Node, parent: int) -> Node:
+    return node if node.parent == parent else replace(node, parent=parent)

@@ -54,7 +54,7 @@ def clean(text: str) -> str:
     >>> clean("a\nb\0")
     'a⏎b␀'
     """
-    return "".join(_shown(letter) for letter in text)
+    return text if text.isprintable() else "".join(_shown(letter) for letter in text)
 
 
 def _shown(letter: str) -> str:
@@ -70,6 +70,7 @@ def _shown(letter: str) -> str:
     return "\ufffd" if forbidden else letter
 
 
+@functools.lru_cache(maxsize=4096)
 def label(text: str, before: str) -> str:
     """A token's text as it stands in the picture; `before` is what its prefix says.
 
