@@ -14,7 +14,7 @@ from itertools import zip_longest
 from beamsplit import BeamSearch, BeamsplitError, Cumulative, DiverseBeamSearch, Hypotheses, Hypothesis
 from beamsplit.models import Translator, load
 
-TEXT = "I have to find a new job before the summer."
+TEXT = "We should leave before it gets dark."
 
 
 def show(text: str, beams: Hypotheses, diverse: Hypotheses) -> None:
@@ -44,7 +44,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("text", nargs="*", help="English sentences (default: one of ours)")
-    parser.add_argument("--strength", type=float, default=1.5, help="of diversity (default: %(default)s)")
+    parser.add_argument("--strength", type=float, default=3.0, help="of diversity (default: %(default)s)")
     options = parser.parse_args()
     try:
         translate(load("en-fr"), options.text or [TEXT], options.strength)

@@ -63,6 +63,13 @@ def test_settings_of_a_strategys_own(markov: MarkovModel) -> None:
     assert choice.beside() == Choice(strategy="bs")
 
 
+def test_titles_say_all_that_counts() -> None:
+    assert Choice(strategy="divmbest").title == "DivMBest: 6 runs, 2 beams, strength 0.5, hamming"
+    assert Choice(strategy="diverse-sampling", settings={"top_k": 3}).title == (
+        "diverse sampling: 6 groups of 1, top_k 3, strength 0.5, hamming"
+    )
+
+
 def test_titles_count() -> None:
     one = Choice(groups=1)
     assert one.title == "diverse beam search: 1 group of 1, strength 0.5, hamming"
@@ -94,9 +101,18 @@ def test_terms_from_text() -> None:
         ({"groups": 0}, "groups must be a whole number of at least 1, not 0"),
         ({"beams_per_group": -1}, "beams_per_group must be a whole number of at least 1, not -1"),
         ({"strength": float("nan")}, "strength must be a finite number of 0 or more, not nan"),
-        ({"strategy": "bs", "settings": {"top_p": 0.9}}, "bs has no setting 'top_p': leave it out"),
-        ({"settings": {"groups": 3}}, "dbs has no setting 'groups': it has schedule"),
-        ({"diversity": "ngram:size=3"}, "diversity has a key 'size': known are n, term"),
+        (
+            {"strategy": "bs", "settings": {"top_p": 0.9}},
+            "bs has no setting 'top_p': it is for sampling, nucleus",
+        ),
+        ({"settings": {"groups": 3}}, "dbs has no setting 'groups': leave it out"),
+        ({"settings": {"rate": 3}}, "dbs has no setting 'rate': it is for siblings"),
+        (
+            {"strategy": "nucleus", "settings": {"topp": 3}},
+            "nucleus has no setting 'topp': did you mean 'top_p'?",
+        ),
+        ({"diversity": "ngram:size=3"}, "ngram has no setting 'size': it has n"),
+        ({"diversity": "hamming:term=ngram"}, "hamming has no setting 'term': leave it out"),
         ({"diversity": ""}, "there is no diversity term '': there are hamming, cumulative, ngram, embedding"),
     ],
 )

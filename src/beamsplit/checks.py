@@ -20,6 +20,7 @@ __all__ = [
     "number",
     "once",
     "positive",
+    "reason",
     "shown",
     "strengths",
     "usable",
@@ -31,6 +32,17 @@ def shown(value: object) -> str:
     """A value for an error message: on one line, and not too long."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 100 else text[:97] + "..."
+
+
+def reason(error: Exception) -> str:
+    """Why a file cannot be read, on one line and without its name: that stands before it.
+
+    >>> reason(FileNotFoundError(2, "No such file or directory", "x.txt"))
+    'No such file or directory'
+    """
+    if isinstance(error, UnicodeDecodeError):
+        return f"it is no UTF-8 text ({error.reason} at byte {error.start})"
+    return getattr(error, "strerror", None) or " ".join(str(error).split()) or type(error).__name__
 
 
 def nearest(word: str, known: Iterable[str], otherwise: str) -> str:

@@ -73,13 +73,10 @@ class Choice:
         return method
 
     def _check_settings(self, strategy: type) -> None:
-        known = {each.name for each in fields(strategy)} - {*_COMMON}
+        known = _own_settings(strategy)
         for key in self.settings:
             if key not in known:
-                rest = f"it has {', '.join(sorted(known))}" if known else "leave it out"
-                raise ArgumentError(
-                    f"{self.strategy} has no setting {key!r}: {checks.nearest(key, known, rest)}"
-                )
+                raise ArgumentError(f"{self.strategy} has no setting {key!r}: {_whose(key, known)}")
 
     @property
     def title(self) -> str:
@@ -92,8 +89,9 @@ class Choice:
         parts = [_said(key, table[key]) for key in table if key not in ("groups", "strength", *_OF_EACH)]
         if "groups" in table:
             each = next(table[key] for key in _OF_EACH if key in table)
-            groups = f"{_count(table['groups'], 'groups')} of {each}"
-            parts = [groups, f"strength {table['strength']:g}", self.diversity, *parts]
+            parts.insert(0, f"{_count(table['groups'], 'groups')} of {each}")
+        if "strength" in table:
+            parts += [f"strength {table['strength']:g}", self.diversity]
         return f"{name}: {', '.join(parts)}" if parts else name
 
     def beside(self) -> Choice:
@@ -101,8 +99,21 @@ class Choice:
         return replace(self, strategy="bs", settings={})
 
 
+def _own_settings(strategy: type) -> set[str]:
+    """Those that are no widths, and no diversity."""
+    return {each.name for each in fields(strategy)} - {*_COMMON}
+
+
+def _whose(key: str, known: set[str]) -> str:
+    """The end of a message about a setting: who else has it, or what was meant."""
+    kinds = tables_of(list(TITLES), Widths(beams=1))
+    others = [name for name, table in kinds.items() if key in _own_settings(METHODS[table["kind"]])]
+    has = f"it has {', '.join(sorted(known))}" if known else "leave it out"
+    return f"it is for {', '.join(others)}" if others else checks.nearest(key, known, has)
+
+
 _OF_EACH = ("beams_per_group", "samples_per_group")
-_COMMON = ("groups", *_OF_EACH, "beams", "samples", "runs", "strength", "diversity")
+_COMMON = ("groups", *_OF_EACH, "beams", "samples", "runs", "strength", "diversity", "schedule")
 
 
 def _said(key: str, value: Any) -> str:
@@ -115,7 +126,7 @@ def _count(number: int, things: str) -> str:
 
 SUITABLE: dict[str, Choice] = {
     # Translations differ in a word or two, and what follows is the same: a term that fades suits them.
-    "translator": Choice(groups=3, beams_per_group=2, strength=1.5, diversity="cumulative:temperature=2"),
+    "translator": Choice(groups=3, beams_per_group=2, strength=3.0, diversity="cumulative:temperature=2"),
     "captioner": Choice(),
     "questioner": Choice(),
     "transformers": Choice(groups=3, beams_per_group=2, strength=1.0),
@@ -137,10 +148,14 @@ def term(text: str) -> dict[str, Any]:
         raise ArgumentError(f"there is no diversity term {name!r}: {hint}")
     table: dict[str, Any] = {"term": name}
     for each in filter(None, rest.split(",")):
-        key, equals, value = each.partition("=")
+        key, equals, value = (part.strip() for part in each.partition("="))
         if not (key and equals and value):
             raise ArgumentError(f"diversity is {text!r}: {_HOW}")
-        table[key.strip()] = _value(value.strip())
+        known = {each.name for each in fields(TERMS[name]) if each.init} - {"vectors"}
+        if key not in known:
+            has = f"it has {', '.join(sorted(known))}" if known else "leave it out"
+            raise ArgumentError(f"{name} has no setting {key!r}: {checks.nearest(key, known, has)}")
+        table[key] = _value(value)
     return table
 
 

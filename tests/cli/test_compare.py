@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -30,7 +31,7 @@ def test_the_lists_are_those_of_the_library(capsys: pytest.CaptureFixture[str]) 
         assert [each["log_prob"] for each in found["hypotheses"]] == [h.log_prob for h in expected.distinct()]
         assert found["repeats"] == len(expected) - len(expected.distinct())
     assert (line["id"], line["input"]) == ("0", TEXT)
-    assert line["strategy"].startswith("diverse beam search: 3 groups of 2, strength 1.5, cumulative")
+    assert line["strategy"].startswith("diverse beam search: 3 groups of 2, strength 3, cumulative")
 
 
 def test_options_reach_the_search(capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,6 +81,7 @@ def test_one_bad_input_costs_no_other_its_result(capsys: pytest.CaptureFixture[s
     empty, too_long = shown.err.splitlines()
     assert empty == "beamsplit: input 2, ' ': is empty: there is nothing to translate"
     assert too_long.startswith("beamsplit: input 4, 'word word")
+    assert "wo...': has " in too_long
     assert too_long.endswith("the translator reads at most 160: split it into sentences")
 
 
@@ -91,7 +93,12 @@ def test_a_table_for_people(capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     (head,) = [line for line in wide.splitlines() if "diverse beam search" in line]
     assert "beam search" in head.partition("diverse")[0]
     assert "+" in wide
-    assert "distinct n-grams a word" in wide
+    assert wide.count("distinct n-grams a word, n=1-4: 0.") == 2
+    titles, heads = (
+        next(line for line in wide.splitlines() if word in line) for word in ("6 beams", "log p")
+    )
+    assert "3 groups of 2" in titles  # beside it, and so are the lists
+    assert heads.count("log p") == heads.count("output") == 2
     monkeypatch.setenv("COLUMNS", "60")
     narrow = printed(capsys, "translate", TEXT, "--table", "--strength", "3")
     assert all(len(line) <= 60 for line in narrow.splitlines())
@@ -123,14 +130,12 @@ def test_nothing_given_on_a_terminal_is_an_example(
     monkeypatch.setattr(sys, "stdin", Terminal())
     assert cli.main(["translate", *SMALL]) == 0
     shown = capsys.readouterr()
-    assert (
-        shown.err == "Nothing given, so here is an example: 'I have to find a new job before the summer.'\n"
-    )
-    assert json.loads(shown.out)["input"] == "I have to find a new job before the summer."
+    assert shown.err == "Nothing given, so here is an example: 'We should leave before it gets dark.'\n"
+    assert json.loads(shown.out)["input"] == "We should leave before it gets dark."
 
 
 def test_the_tree_is_that_of_the_search(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    tree = tmp_path / "new" / "tree.svg"
+    tree = tmp_path / "tree.svg"
     (drawn,) = entries(capsys, "translate", "I'm cold.", *SMALL, "--tree", str(tree))
     assert drawn == entries(capsys, "translate", "I'm cold.", *SMALL)[0]
     root = ElementTree.parse(tree).getroot()
@@ -148,8 +153,15 @@ def test_the_tree_is_that_of_the_search(capsys: pytest.CaptureFixture[str], tmp_
         (("a", "--diversity", "haming"), "there is no diversity term 'haming': did you mean 'hamming'?"),
         (("a", "--diversity", "ngram:2"), "diversity is 'ngram:2': give one such as cumulative, or "),
         (("a", "--diversity", "ngram:n=0"), "diversity: n must be a whole number of at least 1, not 0"),
+        (("a", "--diversity", "ngram:m=2"), "ngram has no setting 'm': it has n"),
         (("a", "--strength", "-1"), "strength must be a finite number of 0 or more, not -1.0"),
-        (("a", "--top-p", "0.9"), "dbs has no setting 'top_p': it has schedule"),
+        (("a", "--top-p", "0.9"), "dbs has no setting 'top_p': it is for sampling, nucleus, "),
+        (("a", "--strategy", "bs", "-s", "3"), "--strength is for dbs, divmbest and diverse-sampling, and "),
+        (("a", "--strategy", "nucleus", "-d", "ngram"), "--diversity is for dbs, divmbest and "),
+        (("a", "-g", "100000000"), "not enough memory: ask for fewer groups, beams or inputs at once"),
+        (("a", "--tree", "x.png"), "--tree is 'x.png', and the picture is SVG: give FILE.svg"),
+        (("a", "--tree", "new/x.svg"), "there is no folder new for x.svg: make it first"),
+        (("a", "--tree", "."), ". is a folder: give the name of a file in it"),
         (("a", "--strategy", "nucleus", "--top-p", "2"), "top_p must lie above 0 and at most at 1, not 2.0"),
         (("a", "--groups", "0"), "Invalid value for '--groups' / '-g': 0 is not in the range x>=1. "),
         (("a", "--length-penalty", "-1"), "--length-penalty is -1.0: give a finite number of 0 or more"),
@@ -177,7 +189,9 @@ def test_an_empty_pipe_is_said(
     give_stdin(monkeypatch, "\n")
     assert refusal(capsys, "translate") == "there is nothing to decode: the input is empty"
     (tmp_path / "latin.txt").write_bytes("été\n".encode("latin-1"))
-    assert "is no UTF-8 text: " in refusal(capsys, "translate", "--file", str(tmp_path / "latin.txt"))
+    assert "cannot be read: it is no UTF-8 text (" in refusal(
+        capsys, "translate", "--file", str(tmp_path / "latin.txt")
+    )
 
 
 # Pictures
@@ -224,6 +238,8 @@ def test_pictures_by_path_by_list_and_by_pipe(
     (piped,) = entries(capsys, command, "-")
     assert [line["input"], listed["input"], piped["input"]] == [str(picture), "sea.png", "standard input"]
     assert line["hypotheses"] == listed["hypotheses"] == piped["hypotheses"]
+    give_stdin(monkeypatch, f"{picture}\n{picture}\n")  # paths, not a picture
+    assert said(entries(capsys, command)) == said([line, line])
 
 
 def test_what_is_no_picture_is_said(
@@ -235,8 +251,11 @@ def test_what_is_no_picture_is_said(
     shown = capsys.readouterr()
     assert [json.loads(line)["id"] for line in shown.out.splitlines()] == ["1"]
     first, second = shown.err.splitlines()
-    assert first.startswith(f"beamsplit: input 1, {str(bad)!r:.60}")
+    assert re.fullmatch(r"beamsplit: input 1, '.*': is damaged or of a kind that cannot be decoded .*", first)
+    assert first.count("bad.png") <= 1  # which is enough
     assert "cannot be read: No such file or directory" in second
+    give_stdin(monkeypatch, b"")
+    assert refusal(capsys, "caption", "-").startswith("standard input is empty: give a picture")
     give_stdin(monkeypatch, b"not a picture")
     assert refusal(capsys, "caption", "-").startswith("standard input has 13 bytes that are no picture: ")
 
@@ -270,6 +289,16 @@ def test_a_model_of_ones_own(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     assert refusal(capsys, "generate", "xyz") == (
         "Missing option '--model' / '-m'. (beamsplit generate --help says more)"
     )
+
+
+def test_a_model_of_ones_own_that_fails(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    failing = OWN.replace("super().start(", "super().begin(")
+    (tmp_path / "own.py").write_text(failing)
+    model = f"{tmp_path / 'own.py'}:make"
+    (number,) = [i for i, line in enumerate(failing.splitlines(), 1) if "begin" in line]
+    line = refusal(capsys, "generate", "--model", model, "xyz")
+    assert line.startswith(f"{model} failed: AttributeError: 'super' object has no attribute 'begin'")
+    assert line.endswith(f"(own.py, line {number}); its inputs are a list of texts")
 
 
 def test_a_model_of_transformers(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from beamsplit import DiverseBeamSearch, cli, decode
+from beamsplit.cli.resuming import Part
 from beamsplit.models import load
 from cli.commands import entries, give_stdin, printed, refusal
 
@@ -66,7 +67,7 @@ def test_a_line_that_cannot_be_decoded_has_its_error(
 ) -> None:
     (folder / "in.txt").write_text("I'm cold.\n" + "word " * 200 + "\nThank you.\n")
     assert cli.main(["decode", "in.txt", *OPTIONS, "-o", "out.jsonl"]) == 2
-    assert capsys.readouterr().err.endswith('1 lines could not be decoded: see their "error"\n')
+    assert capsys.readouterr().err.endswith('1 line could not be decoded: see their "error"\n')
     good, bad, after = read(folder / "out.jsonl")
     assert "hypotheses" in good
     assert "hypotheses" in after
@@ -120,7 +121,7 @@ def test_a_killed_run_goes_on(folder: Path) -> None:
     part = folder / "out.jsonl.part"
     with subprocess.Popen([*command, "--batch-size", "4"], stderr=subprocess.DEVNULL) as running:
         deadline = time.monotonic() + 60
-        while (not part.exists() or part.stat().st_size < 1000) and time.monotonic() < deadline:
+        while (not part.exists() or part.stat().st_size < 20_000) and time.monotonic() < deadline:
             time.sleep(0.02)
         os.kill(running.pid, signal.SIGKILL)
     done = part.read_bytes().count(b"\n")
@@ -145,8 +146,9 @@ def test_a_part_of_something_else_is_not_gone_on_with(
     line = refusal(capsys, *command, "--strength", "0.7")
     assert line == ("out.jsonl.part was begun with other settings: give those, another --out, or --force")
     (folder / "in.txt").write_text("Thank you.\n")
-    assert refusal(capsys, *command).startswith(
-        "out.jsonl.part has \"I'm cold.\" where the input has 'Thank you"
+    line = refusal(capsys, *command)
+    assert line.startswith(
+        'out.jsonl.part was begun with {"id": "0", "input": "I\'m cold."} where the input now '
     )
     printed(capsys, *command, "--force")
     assert [line["input"] for line in read(folder / "out.jsonl")] == ["Thank you."]
@@ -156,9 +158,18 @@ def test_a_part_of_something_else_is_not_gone_on_with(
     ("content", "line"),
     [
         ("{", "in.jsonl, line 1 is no JSON: "),
-        ('{"text": "a"}', 'in.jsonl, line 1 has no text under "input" (or path under "image")'),
-        ("[1]", 'in.jsonl, line 1 has no text under "input"'),
-        ('{"input": 3}', 'in.jsonl, line 1 has no text under "input"'),
+        ('{"text": "a"}', 'in.jsonl, line 1 has nothing under "input": give {"input": ...}'),
+        ("\n[1]", 'in.jsonl, line 2 is no JSON object: give {"input": ...}'),
+        ('{"input": 3}', 'in.jsonl, line 1 has no text under "input": 3'),
+        (
+            '{"image": "x.jpg"}',
+            'in.jsonl, line 1 has an "image", and the model reads texts: give --model capt',
+        ),
+        (
+            '{"id": 1, "input": "a"}\n{"id": "1", "input": "b"}',
+            "in.jsonl, line 2 has the id '1', which is there ",
+        ),
+        ("", "there is nothing to decode: the input is empty"),
     ],
 )
 def test_mistakes_in_a_file(
@@ -166,6 +177,51 @@ def test_mistakes_in_a_file(
 ) -> None:
     (folder / "in.jsonl").write_text(content + "\n")
     assert refusal(capsys, "decode", "in.jsonl", *OPTIONS).startswith(line)
+
+
+def test_what_a_line_says_beside_its_input_is_kept(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "in.jsonl").write_text(
+        '{"input": "I\'m cold.", "complexity": 3, "references": ["J\'ai froid."]}\n'
+    )
+    (line,) = entries(capsys, "decode", "in.jsonl", *OPTIONS)
+    assert (line["id"], line["complexity"], line["references"]) == ("0", 3, ["J'ai froid."])
+    give_stdin(monkeypatch, (folder / "in.jsonl").read_bytes())  # JSON on standard input is seen to be so
+    assert entries(capsys, "decode", "-", *OPTIONS) == [line]
+
+
+def test_pictures_are_found_from_where_the_result_is(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    image = pytest.importorskip("PIL.Image")
+    pytest.importorskip("efficientnet_lite_pytorch")
+    (folder / "results").mkdir()
+    image.new("RGB", (40, 30), "navy").save(folder / "sea.png")
+    (folder / "in.jsonl").write_text('{"id": "sea", "image": "sea.png", "complexity": 2}\n')
+    options = ("--model", "captioner", "-g", "2", "--max-length", "5")
+    printed(capsys, "decode", "in.jsonl", *options, "-o", "results/out.jsonl")
+    (line,) = read(folder / "results" / "out.jsonl")
+    assert (line["id"], line["image"], line["complexity"]) == ("sea", "../sea.png", 2)
+    (folder / "in.txt").write_text("sea.png\n")
+    (path,) = entries(capsys, "decode", "in.txt", *options)
+    assert (path["image"], path["hypotheses"]) == ("sea.png", line["hypotheses"])
+
+
+def test_one_run_at_a_time(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Part(folder / "out.jsonl").held():
+        line = refusal(capsys, "decode", "in.txt", *OPTIONS, "-o", "out.jsonl")
+    assert line.startswith("out.jsonl.part is being written by another run: wait for it, or ")
+    printed(capsys, "decode", "in.txt", *OPTIONS, "-o", "out.jsonl")
+
+
+def test_the_input_is_not_written_over(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (folder / "in.txt").read_text()
+    assert (
+        refusal(capsys, "decode", "in.txt", "-o", "in.txt", "--force")
+        == "in.txt is the input: give another --out"
+    )
+    assert (folder / "in.txt").read_text() == before
 
 
 def test_a_result_is_not_written_over(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

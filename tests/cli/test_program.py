@@ -12,7 +12,9 @@ import click
 import pytest
 
 from beamsplit import cli
+from beamsplit.cli.options import OURS
 from beamsplit.cli.reference import page
+from beamsplit.models.loading import NAMES
 from cli.commands import entries, printed, refusal
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -51,6 +53,9 @@ def test_completion_for_shells(shell: str, capsys: pytest.CaptureFixture[str]) -
         ("beamsplit translate --strategy di", {"divmbest", "diverse-sampling"}),
         ("beamsplit translate -d cu", {"cumulative"}),
         ("beamsplit caption --tre", {"--tree"}),
+        ("beamsplit models ca", {"captioner", "ca"}),  # and files that begin so
+        ("beamsplit caption ph", {"ph"}),
+        ("beamsplit decode ph", {"ph"}),
     ],
 )
 def test_completion_completes(words: str, expected: set[str]) -> None:
@@ -77,7 +82,10 @@ def test_models_and_their_cards(capsys: pytest.CaptureFixture[str]) -> None:
     assert [each["name"] for each in found] == ["en-fr", "captioner", "questioner", "complexity"]
     assert all(each["megabytes"] > 1 for each in found)
     for each in found:
-        assert printed(capsys, "models", each["name"]).startswith("# ")
+        card = printed(capsys, "models", each["name"])
+        assert card.startswith("# ")
+        assert entries(capsys, "models", each["name"], "--json") == [{**each, "card": card}]
+    assert set(OURS) == set(NAMES)
     assert refusal(capsys, "models", "captionner") == (
         "there is no card of 'captionner': did you mean 'captioner'?"
     )
@@ -92,3 +100,8 @@ def test_nothing_is_loaded_for_help() -> None:
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout.splitlines()[-1] == "[]"
+
+
+def test_what_is_missing_is_said_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    line = refusal(capsys, "completion")
+    assert line.startswith("Missing argument '{bash|zsh|fish}'. Choose from: bash, zsh, fish")

@@ -64,7 +64,7 @@ def vote_through(address: str, seen: dict[str, Any], *, keys: bool, **options: A
         page = opened(playwright, **options)
         page.on("console", lambda message: seen["console"].append(message.text))
         page.goto(address)
-        page.get_by_role("button", name="I agree").click()
+        _press(page, "I agree")
         while page.get_by_role("button", name="I prefer list A").count():
             seen["progress"].append(page.locator("#progress").inner_text())
             seen["pictures"] += page.evaluate("[...document.images].filter((i) => i.naturalWidth).length")
@@ -77,10 +77,17 @@ def _choose(page: Any, keys: bool) -> None:
     name = "A" if "dbs" in first or CHECK.first[0] in first else "B"
     if keys:
         page.keyboard.press(name.lower())
+        sync_api.expect(page.get_by_role("button", name=f"I prefer list {name}")).to_be_focused()
         with page.expect_navigation():
             page.keyboard.press("Enter")
     else:
-        page.get_by_role("button", name=f"I prefer list {name}").click()
+        _press(page, f"I prefer list {name}")
+
+
+def _press(page: Any, name: str) -> None:
+    """A button, and wait for the page that it leads to."""
+    with page.expect_navigation():
+        page.get_by_role("button", name=name).click()
 
 
 def test_two_people_at_once(store: Store, server: Server) -> None:
@@ -117,7 +124,7 @@ def check_report(address: str) -> None:
         assert "2 of 2" in text
         assert page.evaluate("document.images[0].naturalWidth") > 100
         page.get_by_label("More annotators").fill("2")
-        page.get_by_role("button", name="Add").click()
+        _press(page, "Add")
         assert page.locator("td.link").count() == 4
 
 
@@ -130,10 +137,10 @@ def test_lists_fit_the_screen_and_work_without_scripts(store: Store, server: Ser
             page = browser.new_context(viewport=size, java_script_enabled=scripts).new_page()
             page.goto(address)
             if place == 1:
-                page.get_by_role("button", name="I agree").click()
+                _press(page, "I agree")
             left, right = (page.locator("section.list").nth(side).bounding_box() for side in (0, 1))
             assert (left["y"] == right["y"]) is (width == 1280)
             assert right["x"] + right["width"] <= width
             assert page.locator("#progress").inner_text() == f"{place} of 5"
-            page.get_by_role("button", name="I prefer list B").click()
+            _press(page, "I prefer list B")
             assert page.locator("#progress").inner_text() == f"{place + 1} of 5"

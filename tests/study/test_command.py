@@ -93,11 +93,11 @@ def test_create_from_strategies(folder: Path) -> None:
     [
         ((), "give --lists NAME=FILE twice, or --task with --model and two --strategies"),
         (("--lists", "x"), "--lists is 'x': give NAME=FILE, such as mine=lists.jsonl"),
-        (("--lists", "x=bs.jsonl"), "a study compares two lists, and 1 are given: ['x']"),
+        (("--lists", "x=bs.jsonl"), "a study compares two lists, and 1 given: x"),
         ((*LISTS, "--model", "en-fr"), "give --lists twice, or --model with two --strategies, not both"),
         ((*LISTS, "--lists", "diverse=x"), "--lists is 'diverse=x', and there is another 'diverse'"),
         ((*LISTS, "--question", " "), "--question is empty: say something, or leave it out"),
-        ((*LISTS, "--consent", "none.txt"), "none.txt cannot be read: [Errno 2] No such file or directory"),
+        ((*LISTS, "--consent", "none.txt"), "none.txt cannot be read: No such file or directory"),
         ((*LISTS, "--annotators", "4"), "annotators is 4 and votes is 5"),
         ((*LISTS, "--shown", "0"), "shown must be a whole number of at least 1, not 0"),
     ],

@@ -170,7 +170,7 @@ def test_files_that_do_not_fit_together(files: dict[str, Path], tmp_path: Path) 
     lone = write(tmp_path / "lone.jsonl", {"id": "7", "hypotheses": ["x"]})
     with pytest.raises(ArgumentError, match=r"lone\.jsonl has no line for 3 of the 3 inputs, such as id '0'"):
         with_saved({"bs": files["bs"], "lone": lone})
-    with pytest.raises(ArgumentError, match="a study compares two lists, and 1 are given"):
+    with pytest.raises(ArgumentError, match="a study compares two lists, and 1 given: bs"):
         with_saved({"bs": files["bs"]})
 
 

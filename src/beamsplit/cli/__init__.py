@@ -28,7 +28,7 @@ def program() -> None:
     """Diverse decoding: outputs that are each likely and all different.
 
     \b
-    beamsplit translate "I'm cold."             by beam search and by diverse beam search, side by side
+    beamsplit translate "We should leave."      by beam search and by diverse beam search, side by side
     beamsplit caption photo.jpg                 what is in a picture
     beamsplit generate --model NAME "Once"      any model of Hugging Face, by folder, name or .gguf
     beamsplit decode sentences.txt -o out.jsonl a list for each line of a file
@@ -40,6 +40,12 @@ def program() -> None:
 
 for command in (translate, caption, ask, generate, decode, evaluate, tune, demo, study, models, completion):
     program.add_command(command)
+
+
+def _is_about_memory(error: Exception) -> bool:
+    return isinstance(error, MemoryError) or any(
+        words in str(error) for words in ("can't allocate memory", "out of memory")
+    )
 
 
 _RESUMED = ("decode", "evaluate", "tune")
@@ -54,17 +60,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
         path = "beamsplit" if context is None else context.command_path
-        text = error.format_message()  # of who gives nothing at all, the whole help
-        click.echo(text if "\n" in text else f"beamsplit: {text} ({path} --help says more)", err=True)
+        text = error.format_message()
+        if not isinstance(error, click.exceptions.NoArgsIsHelpError):  # whose text is the whole help
+            text = f"beamsplit: {' '.join(text.split())} ({path} --help says more)"
+        click.echo(text, err=True)
         return error.exit_code
-    except BrokenPipeError:
-        return 1
-    except (BeamsplitError, ImportError, OSError) as error:
-        click.echo(f"beamsplit: {error}", err=True)
-        return 2
     except (KeyboardInterrupt, click.Abort):
         words = sys.argv[1:] if arguments is None else arguments
         more = "; the same command goes on with what it has" * (next(iter(words), "") in _RESUMED)
         click.echo(f"beamsplit: stopped{more}", err=True)
         return 130
+    except BrokenPipeError:
+        return 1
+    except (BeamsplitError, ImportError) as error:
+        click.echo(f"beamsplit: {error}", err=True)
+        return 2
+    except OSError as error:
+        told = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+        click.echo(f"beamsplit: {told}", err=True)
+        return 2
+    except (MemoryError, RuntimeError) as error:
+        if not _is_about_memory(error):
+            raise
+        click.echo("beamsplit: not enough memory: ask for fewer groups, beams or inputs at once", err=True)
+        return 2
     return found if isinstance(found, int) else 0

@@ -32,7 +32,18 @@ class Asked:
 
     def choice(self, suitable: Choice) -> Choice:
         """What suits the model, but for what was said otherwise."""
-        return replace(suitable, **self.said, settings=self.settings, unique=self.unique)
+        made = replace(suitable, **self.said, settings=self.settings, unique=self.unique)
+        self._check_used(made)
+        return made
+
+    def _check_used(self, choice: Choice) -> None:
+        """What is said in vain is refused: who says it expects something of it."""
+        method = choice.method
+        used = {*method.settings, *(["diversity"] if method.diversity is not None else [])}
+        for name in ("strength", "diversity"):
+            if name in self.said and name not in used:
+                others = "dbs, divmbest and diverse-sampling"
+                raise ArgumentError(f"--{name} is for {others}, and the strategy is {choice.strategy}")
 
     def limits(self, max_length: int) -> dict[str, Any]:
         """Options of `decode`."""
@@ -74,7 +85,13 @@ _OPTIONS = (
         shell_complete=_complete(_strategies),
         help="dbs (default), bs, siblings, mmi, divmbest, sampling, nucleus, diverse-sampling or stochastic.",
     ),
-    click.option("--groups", "-g", type=_AT_LEAST_1, metavar="N", help="How many groups."),
+    click.option(
+        "--groups",
+        "-g",
+        type=_AT_LEAST_1,
+        metavar="N",
+        help="How many groups. Strategies without any have as many outputs as groups times beams of each.",
+    ),
     click.option(
         "--beams-per-group", "-b", type=_AT_LEAST_1, metavar="N", help="Beams (or samples) of each."
     ),

@@ -12,6 +12,7 @@ import click
 
 from beamsplit.cli.choosing import Asked, with_choice
 from beamsplit.cli.inputs import Input, pictures, texts
+from beamsplit.cli.options import FILE, MODEL, OUTPUT
 from beamsplit.cli.showing import entry, for_people, show_columns, show_json
 from beamsplit.errors import ArgumentError
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ask", "caption", "generate", "translate"]
 
-SENTENCE = "I have to find a new job before the summer."
+SENTENCE = "We should leave before it gets dark."
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,11 @@ class Output:
 
 
 _OPTIONS = (
-    click.option("--file", "-f", metavar="FILE", help="Also the lines of this file."),
+    click.option("--file", "-f", type=FILE, metavar="FILE", help="Also the lines of this file."),
     click.option("--alone", is_flag=True, help="Without beam search of the same width beside it."),
     click.option(
         "--tree",
-        type=click.Path(path_type=Path, dir_okay=False),
+        type=OUTPUT,
         metavar="FILE.svg",
         help="Write the search as a picture; for one input.",
     ),
@@ -60,6 +61,8 @@ def _with_output(command: Callable[..., None]) -> Callable[..., None]:
         output = Output(**{name: options.pop(name) for name in names})
         if output.as_json and output.as_table:
             raise click.UsageError("--json and --table exclude each other")
+        if output.tree is not None and output.tree.suffix.lower() != ".svg":
+            raise ArgumentError(f"--tree is {str(output.tree)!r}, and the picture is SVG: give FILE.svg")
         command(output=output, **options)
 
     for option in reversed(_OPTIONS):
@@ -75,11 +78,12 @@ def translate(text: tuple[str, ...], file: str | None, asked: Asked, output: Out
     """Translate English TEXT into French, by beam search and by diverse beam search side by side.
 
     The model comes with the package. Words that the first of a list does not have are underlined, and + marks
-    what only one of the lists has. In a pipe, and with --json, there is a line of JSON for each text.
+    what only one of the lists has. In a pipe, and with --json, there is a line of JSON for each text. Without
+    any text, standard input is read; on a terminal, there is an example instead.
 
     \b
-    beamsplit translate "I'm cold."
-    beamsplit translate "I'm cold." --groups 6 --strength 1 --diversity hamming
+    beamsplit translate "We should leave before it gets dark."
+    beamsplit translate "I'm cold." --groups 6 --beams-per-group 1 --strength 2 --diversity hamming
     beamsplit translate --tree tree.svg "Where did you leave the keys?"
     cat sentences.txt | beamsplit translate > lists.jsonl
     beamsplit translate --file sentences.txt --strategy nucleus --top-p 0.8
@@ -88,7 +92,7 @@ def translate(text: tuple[str, ...], file: str | None, asked: Asked, output: Out
 
 
 @click.command(short_help="What is in a picture, likewise.")
-@click.argument("picture", nargs=-1)
+@click.argument("picture", nargs=-1, type=FILE)
 @with_choice
 @_with_output
 def caption(picture: tuple[str, ...], file: str | None, asked: Asked, output: Output) -> None:
@@ -106,7 +110,7 @@ def caption(picture: tuple[str, ...], file: str | None, asked: Asked, output: Ou
 
 
 @click.command(short_help="Questions about a picture, likewise.")
-@click.argument("picture", nargs=-1)
+@click.argument("picture", nargs=-1, type=FILE)
 @with_choice
 @_with_output
 def ask(picture: tuple[str, ...], file: str | None, asked: Asked, output: Output) -> None:
@@ -126,6 +130,7 @@ def ask(picture: tuple[str, ...], file: str | None, asked: Asked, output: Output
     "--model",
     "-m",
     required=True,
+    type=MODEL,
     metavar="MODEL",
     help="A Hugging Face model by its folder or name, a FILE.gguf, or FILE.py:NAME for a model of your own.",
 )
@@ -138,20 +143,21 @@ def generate(model: str, prompt: tuple[str, ...], file: str | None, asked: Asked
     \b
     beamsplit generate --model path/to/a/model "The best way to start the day is"
     beamsplit generate --model smollm2.Q8_0.gguf "Once upon a time" --groups 5 --max-length 20
-    beamsplit generate --model my_model.py:make "some input" --json
+    beamsplit generate --model my_model.py:make "some input" --json     (it is given a list of texts)
     """  # noqa: D301 (click wants the character)
     _run(model, texts(prompt, file, "The best way to start the day is"), asked, output)
 
 
 def _run(name: str, given: Iterator[Input], asked: Asked, output: Output) -> None:
-    from beamsplit.cli.searching import Searcher
+    from beamsplit.cli.searching import Searcher, failing
     from beamsplit.evaluation.models import load_model
 
     searcher = Searcher.of(load_model(name, output.device), asked, compared=not output.alone)
-    if output.tree is not None:
-        _draw(searcher, _only(given), output)
-    else:
-        _search(searcher, given, output)
+    with failing(name):
+        if output.tree is not None:
+            _draw(searcher, _only(given), output)
+        else:
+            _search(searcher, given, output)
 
 
 def _search(searcher: Searcher, given: Iterator[Input], output: Output) -> None:
@@ -163,7 +169,7 @@ def _search(searcher: Searcher, given: Iterator[Input], output: Output) -> None:
         for each, found in zip(batch, lists, strict=True):
             if isinstance(found, ArgumentError):
                 refused += 1
-                click.echo(f"beamsplit: input {number + 1}, {each.shown!r:.60}: {found}", err=True)
+                click.echo(f"beamsplit: input {number + 1}, {_brief(each.shown)}: {found}", err=True)
             else:
                 _show(str(number), each, searcher, found, output)
             number += 1
@@ -171,6 +177,10 @@ def _search(searcher: Searcher, given: Iterator[Input], output: Output) -> None:
         raise click.exceptions.Exit(2)
     if not number:
         raise ArgumentError("there is nothing to decode: the input is empty")
+
+
+def _brief(shown: str) -> str:
+    return repr(shown if len(shown) <= 60 else f"{shown[:57]}...")
 
 
 def _draw(searcher: Searcher, given: Input, output: Output) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from beamsplit.cli.options import LONGEST, named_files, show, with_settings
+from beamsplit.cli.options import FILE, LONGEST, MODEL, named_files, show, with_settings
 from beamsplit.errors import ArgumentError
 from beamsplit.extras import need
 
@@ -20,9 +20,12 @@ __all__ = ["evaluate"]
 
 @click.command(short_help="Compare strategies on a task: tables, JSON and plots.")
 @click.argument("experiment", type=click.Path(path_type=Path), required=False)
-@click.option("--task", metavar="TASK", help="A .jsonl of inputs and references, or a task by name.")
+@click.option(
+    "--task", type=FILE, metavar="TASK", help="A .jsonl of inputs and references, or a task by name."
+)
 @click.option(
     "--model",
+    type=MODEL,
     metavar="MODEL",
     help="A model of ours (en-fr, captioner, questioner), a file of one; a Hugging Face model by its name or "
     "folder; FILE.py:NAME or MODULE:NAME for a StepModel of your own.",

@@ -12,7 +12,7 @@ import click
 
 from beamsplit.errors import ArgumentError
 
-__all__ = ["STDIN", "Input", "lines", "pictures", "texts"]
+__all__ = ["STDIN", "Input", "lines", "numbered", "pictures", "texts"]
 
 STDIN = "-"
 
@@ -43,14 +43,14 @@ def texts(arguments: Sequence[str], file: str | None, example: str) -> Iterator[
 
 
 def pictures(arguments: Sequence[str], file: str | None, command: str) -> Iterator[Input]:
-    """Paths; `-` stands for a picture on standard input; a file has a path in each line."""
+    """Paths; `-` stands for standard input: a picture, or paths; a file has a path in each line."""
     if not arguments and file is None:
         if sys.stdin.isatty():
             yield _painted(command)
             return
         arguments = [STDIN]
     for argument in arguments:
-        yield _from_stdin() if argument == STDIN else Input(argument, argument)
+        yield from _from_stdin() if argument == STDIN else [Input(argument, argument)]
     if file is not None:
         folder = Path() if file == STDIN else Path(file).parent
         yield from (Input(each, str(folder / each)) for each in lines(file))
@@ -58,14 +58,21 @@ def pictures(arguments: Sequence[str], file: str | None, command: str) -> Iterat
 
 def lines(file: str) -> Iterator[str]:
     """Lines that are not empty."""
+    return (line for _, line in numbered(file))
+
+
+def numbered(file: str) -> Iterator[tuple[int, str]]:
+    """Lines that are not empty, and their numbers, from 1."""
     name = "standard input" if file == STDIN else file
     try:
         with click.open_file(file, encoding="utf-8-sig") as opened:
-            yield from filter(None, map(str.strip, opened))
-    except UnicodeDecodeError as error:
-        raise ArgumentError(f"{name} is no UTF-8 text: {error.reason} at byte {error.start}") from error
-    except OSError as error:
-        raise ArgumentError(f"{name} cannot be read: {error.strerror}") from error
+            for number, line in enumerate(opened, 1):
+                if text := line.strip():
+                    yield number, text
+    except (OSError, UnicodeDecodeError) as error:
+        from beamsplit import checks
+
+        raise ArgumentError(f"{name} cannot be read: {checks.reason(error)}") from error
 
 
 def _painted(command: str) -> Input:
@@ -75,14 +82,31 @@ def _painted(command: str) -> Input:
     return Input("a painted boat", _opened(painted("boat")))
 
 
-def _from_stdin() -> Input:
-    return Input("standard input", _opened(sys.stdin.buffer.read()))
+def _from_stdin() -> Iterator[Input]:
+    content = sys.stdin.buffer.read()
+    paths = _paths(content)
+    if paths:
+        yield from (Input(each, each) for each in paths)
+    else:
+        yield Input("standard input", _opened(content))
+
+
+def _paths(content: bytes) -> list[str]:
+    """The lines, if they are paths: of a picture, none is a file's name."""
+    try:
+        found = content.decode("utf-8").split("\n")
+    except UnicodeDecodeError:
+        return []
+    paths = [line.strip() for line in found if line.strip()]
+    return paths if paths and "\0" not in content.decode("utf-8") and Path(paths[0]).is_file() else []
 
 
 def _opened(content: bytes) -> Any:
     from beamsplit.extras import need
 
     image: Any = need("PIL.Image", "a picture", "vision")
+    if not content:
+        raise ArgumentError("standard input is empty: give a picture (cat photo.jpg | beamsplit caption -)")
     try:
         return image.open(io.BytesIO(content))
     except (OSError, ValueError, SyntaxError, image.DecompressionBombError) as error:

@@ -3,18 +3,56 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from beamsplit.errors import ArgumentError
 
-__all__ = ["LONGEST", "InOrder", "named_files", "show", "with_settings"]
+__all__ = ["FILE", "LONGEST", "MODEL", "OURS", "OUTPUT", "InOrder", "named_files", "show", "with_settings"]
 
 LONGEST = 60  # tokens, unless one says: more than a sentence has
+
+
+OURS = {
+    "en-fr": "translates English into French",
+    "captioner": "says what is in a picture",
+    "questioner": "asks about a picture",
+    "complexity": "says how hard a picture is to take in",
+}
+"""The models that come with the package; here too, since to look them up there takes a second."""
+
+
+class _Model(click.types.StringParamType):
+    """A model by its name, for shells to complete."""
+
+    name = "model"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        names = [CompletionItem(name) for name in OURS if name.startswith(incomplete)]
+        return [*names, CompletionItem(incomplete, type="file")]
+
+
+class _Output(click.Path):
+    """A file to write, in a folder that is there: a slip of the pen makes no folders."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        if path.is_dir():
+            raise ArgumentError(f"{path} is a folder: give the name of a file in it")
+        if not path.parent.is_dir():
+            raise ArgumentError(f"there is no folder {path.parent} for {path.name}: make it first")
+        return path
+
+
+FILE, MODEL, OUTPUT = click.Path(allow_dash=True), _Model(), _Output()
 
 
 class InOrder(click.Group):

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from typing import Any, TypeVar
+
+import click
 
 from beamsplit.choices import SUITABLE, Choice
 from beamsplit.cli.choosing import Asked
 from beamsplit.cli.inputs import Input
-from beamsplit.errors import ArgumentError
+from beamsplit.cli.lines import Kind
+from beamsplit.errors import ArgumentError, BeamsplitError, ModelError
 from beamsplit.hypotheses import Hypotheses
 from beamsplit.model import StepModel
 from beamsplit.models import Translator
@@ -20,7 +26,7 @@ from beamsplit.models.translator import LONGEST as LONGEST_TRANSLATION
 from beamsplit.recording import Recording, record
 from beamsplit.search import decode
 
-__all__ = ["Searcher", "in_batches"]
+__all__ = ["Searcher", "failing", "in_batches"]
 
 _Each = TypeVar("_Each")
 LONGEST_TEXT = 40
@@ -51,6 +57,19 @@ class Searcher:
         beside = (choice.beside(),) if compared and choice.strategy != "bs" else ()
         return cls(model, (*beside, choice), asked.limits(longest), asked.seed)
 
+    @property
+    def takes(self) -> Kind:
+        """What its inputs are."""
+        if isinstance(self.model, PictureModel):
+            return "pictures"
+        return "texts" if isinstance(self.model, Translator) or hasattr(self.model, "module") else "anything"
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What its lists depend on, beside the model; for a file."""
+        limits = {name: repr(value) for name, value in self.limits.items()}
+        return {"methods": [each.method.description for each in self.choices], "seed": self.seed, **limits}
+
     def search(
         self, inputs: Sequence[Input], numbers: Sequence[int]
     ) -> list[list[Hypotheses] | ArgumentError]:
@@ -59,7 +78,7 @@ class Searcher:
             return list(self._lists(inputs, numbers))
         except ArgumentError as error:
             if len(inputs) == 1:
-                return [_about_it(error)]
+                return [_about_it(error, inputs[0])]
         found = [self.search([each], [number])[0] for each, number in zip(inputs, numbers, strict=True)]
         reasons = {str(each) if isinstance(each, ArgumentError) else None for each in found}
         if len(reasons) == 1 and (reason := reasons.pop()) is not None:
@@ -92,9 +111,30 @@ class Searcher:
         return self.model.features(values) if isinstance(self.model, PictureModel) else values
 
 
-def _about_it(error: ArgumentError) -> ArgumentError:
-    """What a model says of the first of its inputs, where there is but one."""
-    return ArgumentError(str(error).removeprefix("text 0 ").removeprefix("pictures[0] "))
+def _about_it(error: ArgumentError, given: Input) -> ArgumentError:
+    """What a model says of the first of its inputs, where there is but one, and its name is known."""
+    said = str(error)
+    for prefix in ("text 0 ", "pictures[0] ", f"{given.value!r} "):
+        said = said.removeprefix(prefix)
+    return ArgumentError(said)
+
+
+@contextmanager
+def failing(name: str) -> Iterator[None]:
+    """Models of others may raise anything: one line says which, what and where."""
+    try:
+        yield
+    except (BeamsplitError, ImportError, OSError, click.ClickException, click.exceptions.Exit):
+        raise
+    except Exception as error:
+        if ":" not in name:
+            raise
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        where = f"{Path(place.filename).name}, line {place.lineno}"
+        raise ModelError(
+            f"{name} failed: {reason[:200]} ({where}); its inputs are a list of texts"
+        ) from error
 
 
 def _kind(model: StepModel) -> tuple[str, int]:

@@ -23,6 +23,7 @@ WIDE = 100
 
 # The colours of groups; as in pictures, a number goes with each.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+_FEW_COLOURS = ("blue", "red", "green", "magenta", "yellow", "cyan")
 
 
 def for_people(as_json: bool, as_table: bool) -> bool:
@@ -45,15 +46,16 @@ def show_columns(shown: str, columns: Sequence[Column]) -> None:
     """Print the lists for one input, side by side where there is room."""
     console = Console(highlight=False)
     console.print(Text(shown, style="bold"))
-    lists = [_table(column, compared=len(columns) > 1) for column in columns]
-    if console.width >= WIDE and len(lists) > 1:
+    parts = [_parts(column, compared=len(columns) > 1, console=console) for column in columns]
+    if console.width >= WIDE and len(parts) > 1:
         beside = Table.grid(padding=(0, 3), expand=True)
-        for _ in lists:
+        for _ in parts:
             beside.add_column(ratio=1)
-        beside.add_row(*lists)
+        for row in zip(*parts, strict=True):  # titles beside titles, lists beside lists
+            beside.add_row(*row)
         console.print(beside)
     else:
-        console.print(Group(*lists))
+        console.print(Group(*(part for each in parts for part in each)))
 
 
 def _plain(column: Column) -> dict[str, Any]:
@@ -61,34 +63,40 @@ def _plain(column: Column) -> dict[str, Any]:
     return {"strategy": found.pop("title"), **found}
 
 
-def _table(column: Column, compared: bool) -> RenderableType:
+def _parts(column: Column, compared: bool, console: Console) -> tuple[RenderableType, ...]:
+    """What stands above a list, the list, and what stands below it."""
+    return _title(column.title), _table(column, compared, console), Text(_figures(column), style="dim")
+
+
+def _table(column: Column, compared: bool, console: Console) -> Table:
     several = len(column.hypotheses.groups) > 1
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), expand=True)
     table.add_column("log p", justify="right", no_wrap=True)
     if several:
         table.add_column("group", justify="right", no_wrap=True)
-    table.add_column(_title(column.title), ratio=1)
+    table.add_column("output", ratio=1)
+    if compared:
+        table.add_column("", no_wrap=True)
     for hypothesis, spans, alone in zip(column.hypotheses, column.differs, column.alone, strict=True):
         text = _marked(hypothesis.text or " ".join(map(str, hypothesis.tokens)), spans)
         if not hypothesis.finished:
-            text.append(" …", style="dim")
-        if compared and alone:
-            text.append(" +", style="bold dim")
-        group = [_group(hypothesis.group)] if several else []
-        table.add_row(f"{hypothesis.log_prob:.2f}", *group, text)
-    return Group(table, Text(_figures(column), style="dim"))
+            text.append("…", style="dim")
+        group = [_group(hypothesis.group, console)] if several else []
+        mark = ["+" if alone else ""] if compared else []
+        table.add_row(f"{hypothesis.log_prob:.2f}", *group, text, *mark)
+    return table
 
 
 def _title(title: str) -> Text:
     """The settings on a line of their own."""
     name, _, settings = title.partition(": ")
-    return Text.assemble((name, "bold"), "\n", (settings, "not bold dim"))
+    return Text.assemble("\n", (name, "bold"), "\n", (settings, "dim"))
 
 
 def _figures(column: Column) -> str:
-    figures = "  ".join(f"{n}: {value:.2f}" for n, value in column.distinct.items())
+    figures = " ".join(f"{value:.2f}" for value in column.distinct.values())
     repeats = f"\n{column.repeats} more read as one of these does (see --strength, --unique)"
-    return f"distinct n-grams a word  {figures}{repeats * bool(column.repeats)}\n"
+    return f"distinct n-grams a word, n=1-4: {figures}{repeats * bool(column.repeats)}\n"
 
 
 def _marked(text: str, spans: Sequence[tuple[int, int]]) -> Text:
@@ -100,5 +108,6 @@ def _marked(text: str, spans: Sequence[tuple[int, int]]) -> Text:
     return marked
 
 
-def _group(group: int) -> Text:
-    return Text(str(group + 1), style=_COLOURS[group % len(_COLOURS)])
+def _group(group: int, console: Console) -> Text:
+    colours = _COLOURS if console.color_system in ("truecolor", "256") else _FEW_COLOURS
+    return Text(str(group + 1), style=colours[group % len(colours)])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from beamsplit.cli.options import LONGEST, InOrder, named_files, show, with_settings
+from beamsplit.cli.options import FILE, LONGEST, MODEL, OUTPUT, InOrder, named_files, show, with_settings
 from beamsplit.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["study"]
 
-_STUDY = click.argument("place", metavar="STUDY")
+_STUDY = click.argument("place", metavar="STUDY", type=FILE)
 
 
 @click.group(cls=InOrder, short_help="Ask people which of two lists they prefer.")
@@ -44,8 +44,8 @@ def study() -> None:
 @click.option(
     "--lists", "saved", metavar="NAME=FILE", multiple=True, help="Lists that were made elsewhere; give two."
 )
-@click.option("--task", metavar="TASK", help="Inputs of the lists, or what to decode: a .jsonl.")
-@click.option("--model", metavar="MODEL", help="As for beamsplit evaluate.")
+@click.option("--task", type=FILE, metavar="TASK", help="Inputs of the lists, or what to decode: a .jsonl.")
+@click.option("--model", type=MODEL, metavar="MODEL", help="As for beamsplit evaluate.")
 @click.option("--strategies", metavar="LIST", help="Two of those of beamsplit evaluate, such as bs,dbs.")
 @click.option("--beams", type=int, metavar="N", help="Outputs of each strategy (default: 20).")
 @click.option("--groups", type=int, metavar="N", help="Of the diverse strategies (default: one a beam).")
@@ -126,7 +126,9 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise ArgumentError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
+        from beamsplit import checks
+
+        raise ArgumentError(f"{path} cannot be read: {checks.reason(error)}") from error
 
 
 def _text(name: str, text: str) -> str:
@@ -237,7 +239,7 @@ def serve(place: str, host: str, port: int, public_url: str | None) -> None:
 @study.command(short_help="All votes, as CSV or JSON Lines.")
 @_STUDY
 @click.option("--format", "kind", type=click.Choice(["csv", "jsonl"]), default="csv", show_default=True)
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Instead of printing.")
+@click.option("-o", "--output", type=OUTPUT, metavar="FILE", help="Instead of printing.")
 def export(place: str, kind: str, output: Path | None) -> None:
     """All votes, one a row: the item, who voted (a number, not the link), which side, when.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from beamsplit.cli.options import LONGEST, show, with_settings
+from beamsplit.cli.options import FILE, LONGEST, MODEL, show, with_settings
 
 if TYPE_CHECKING:
     from beamsplit.evaluation import Settings
@@ -18,9 +18,13 @@ __all__ = ["tune"]
 
 @click.command(short_help="Find settings for a purpose.")
 @click.option(
-    "--task", required=True, metavar="TASK", help="A .jsonl of inputs and references, or a task by name."
+    "--task",
+    required=True,
+    type=FILE,
+    metavar="TASK",
+    help="A .jsonl of inputs and references, or a task by name.",
 )
-@click.option("--model", required=True, metavar="MODEL", help="As for beamsplit evaluate.")
+@click.option("--model", required=True, type=MODEL, metavar="MODEL", help="As for beamsplit evaluate.")
 @click.option("--beams", type=int, default=20, show_default=True, metavar="N", help="Outputs of an input.")
 @click.option(
     "--metric",

@@ -11,6 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
+from beamsplit import checks
 from beamsplit.data import read_described, read_features, read_pairs, read_projection
 from beamsplit.errors import ArgumentError
 from beamsplit.models.text import normalised
@@ -153,7 +154,7 @@ def read_lines(path: Path, example: str) -> Iterator[tuple[str, dict[str, Any]]]
         # Not splitlines: a text may have separators of its own.
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise ArgumentError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
+        raise ArgumentError(f"{path} cannot be read: {checks.reason(error)}") from error
     if not any(line.strip() for line in lines):
         raise ArgumentError(f"{path} is empty: give lines of {example}")
     for number, line in enumerate(lines, 1):

@@ -114,13 +114,16 @@ def rounded(tensor: Tensor, bits: Literal[6, 8] = 8) -> Tensor:
 
 def write_bytes(path: Path, content: bytes) -> None:
     """The file appears whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            temporary.write_bytes(content)
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise ArgumentError(f"{path} cannot be written: {error.strerror} (give another place)") from error
 
 
 @contextmanager

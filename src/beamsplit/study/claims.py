@@ -97,9 +97,17 @@ def _shown(
     connection: Connection, rules: Rules, item: int, annotator: int, *, slot: int, now: float
 ) -> Showing:
     left = "first" if draw(rules.seed, "side", annotator, item) < 0.5 else "second"
-    row = {"item": item, "annotator": annotator, "slot": slot, "left": left}
-    connection.execute(insert(showings).values(**row, shown=now, expires=now + rules.patience))
+    again = update(showings).where(showings.c.item == item, showings.c.annotator == annotator, _lost())
+    now_theirs = {"slot": slot, "shown": now, "expires": now + rules.patience}
+    if connection.execute(again.values(**now_theirs)).rowcount == 0:
+        row = {"item": item, "annotator": annotator, "left": left, **now_theirs}
+        connection.execute(insert(showings).values(**row))
     return Showing(item, left)
+
+
+def _lost() -> Any:
+    """Shown, and then given to someone else: who may be given it back."""
+    return showings.c.slot.is_(None)
 
 
 def _items_to_give(connection: Connection, rules: Rules, annotator: int, now: float) -> list[int]:
@@ -111,7 +119,7 @@ def _items_to_give(connection: Connection, rules: Rules, annotator: int, now: fl
 
 
 def _open_items(connection: Connection, rules: Rules, annotator: int, now: float) -> list[int]:
-    """Those that the person has not seen and that have a slot nobody holds."""
+    """Those that the person has not voted on and that have a slot nobody holds."""
     kept = or_(showings.c.choice.is_not(None), showings.c.expires > now)
     return list(connection.scalars(_lacking(rules, annotator, kept)))
 
@@ -129,8 +137,9 @@ def _lacking(rules: Rules, annotator: int, counted: Any) -> Select[Any]:
 
 
 def _seen(annotator: int) -> Any:
+    """Whether the person holds the item, or has voted on it; not if they were too slow."""
     seen = showings.alias()
-    return exists().where(seen.c.item == items.c.id, seen.c.annotator == annotator)
+    return exists().where(seen.c.item == items.c.id, seen.c.annotator == annotator, seen.c.slot.is_not(None))
 
 
 def _free_slot(connection: Connection, rules: Rules, item: int, now: float) -> int:

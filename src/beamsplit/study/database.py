@@ -50,7 +50,9 @@ def file_of(url: URL) -> Path | None:
 def shown(url: URL) -> str:
     """For messages: never the password."""
     file = file_of(url)
-    return str(file) if file is not None else url.render_as_string(hide_password=True)
+    if file is not None:
+        return str(file)
+    return url.set(drivername=url.get_backend_name()).render_as_string(hide_password=True)
 
 
 def open_engine(url: URL) -> Engine:

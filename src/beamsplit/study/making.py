@@ -69,7 +69,8 @@ def with_decoded(content: Mapping[str, Any], settings: Settings) -> Lists:
 def _two(methods: Mapping[str, Any]) -> tuple[str, str]:
     names = list(methods)
     if len(names) != 2:
-        raise ArgumentError(f"a study compares two lists, and {len(names)} are given: {checks.shown(names)}")
+        given = ", ".join(names) or "none"
+        raise ArgumentError(f"a study compares two lists, and {len(names)} given: {given}")
     return names[0], names[1]
 
 

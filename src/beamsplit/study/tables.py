@@ -3,8 +3,8 @@
 Times are seconds since 1970. A method is "first" or "second"; its name stands with the study.
 
 A row of `showings` says that a person was shown an item. While it has a `slot`, one of the item's `votes`
-places is theirs; that no place is given twice, that nobody is shown an item twice, and that nobody holds two
-items at once, is up to the database, not to our care.
+places is theirs; that no place is given twice, that nobody has two votes on an item, and that nobody holds
+two items at once, is up to the database, not to our care.
 """
 
 from __future__ import annotations

@@ -117,7 +117,9 @@ def _verdict(found: Figures) -> list[str]:
     if share["low"] is None:
         return []
     hint = (
-        [f"Of fewer than {_FEW} items, the interval of votes is narrower than it should be."] if few else []
+        [f"Of fewer than {_FEW} items, the interval of votes is narrower than it should be."]
+        if few and told["votes"]["low"] is not None
+        else []
     )
     if share["low"] > 0.5 or share["high"] < 0.5:
         winner = found["second"] if share["low"] > 0.5 else found["first"]

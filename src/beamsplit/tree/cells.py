@@ -62,7 +62,7 @@ def _length(trees: Iterable[Sequence[Node]]) -> int:
 def _busy(nodes: Sequence[Node]) -> set[int]:
     """The steps after which something forks or ends."""
     children = Counter(node.parent for node in nodes)
-    return {node.depth for i, node in enumerate(nodes) if children[i] != 1 or node.places}
+    return {node.depth for i, node in enumerate(nodes) if children[i] != 1 or node.place}
 
 
 def cells_of(nodes: Sequence[Node], columns: Sequence[range]) -> dict[int, tuple[Cell, ...]]:

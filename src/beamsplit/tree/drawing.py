@@ -156,7 +156,7 @@ def _cell(cell: Cell, scale: Scale, middle: float) -> Iterator[str]:
     paid = text.penalty(cell.cost)
     if paid:
         yield svg.words(x, middle + _COST, paid, SMALL, kind="bs-faint", fill=svg.FAINT_TEXT)
-    if cell.last.places:
+    if cell.last.place:
         yield from _outcome(cell, scale, middle)
 
 
@@ -169,7 +169,7 @@ def _tip(cell: Cell) -> str:
 
 def _outcome(cell: Cell, scale: Scale, middle: float) -> Iterator[str]:
     """Its hypothesis's place in the list and its log-probability, and a line to lead the eye there."""
-    place, worth = text.places(cell.last.places), text.logarithm(cell.last.worth)
+    place, worth = str(cell.last.place), text.logarithm(cell.last.worth)
     x = scale.places - text.width(place, WORD)
     dotted = {"stroke": svg.FAINT_LINE, "stroke_width": "0.8", "stroke_dasharray": "1 3", "kind": "bs-leader"}
     yield svg.line(_right(cell, scale), x - PAD, middle, **dotted)

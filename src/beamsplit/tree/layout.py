@@ -237,12 +237,11 @@ def _forks(lanes: Sequence[Lane], column: int) -> bool:
 
 
 def _outcomes(lanes: Sequence[Lane]) -> list[Node]:
-    return [cell.last for lane in lanes for cell in lane.cells if cell.last.places]
+    return [cell.last for lane in lanes for cell in lane.cells if cell.last.place]
 
 
 def _place_width(lanes: Sequence[Lane]) -> float:
-    texts = [text.places(node.places) for node in _outcomes(lanes)]
-    return max((text.width(each, WORD) for each in texts), default=0.0)
+    return max((text.width(str(node.place), WORD) for node in _outcomes(lanes)), default=0.0)
 
 
 def _list_width(lanes: Sequence[Lane]) -> float:

@@ -30,10 +30,10 @@ class Node:
     lived: bool
     """Whether it was more than a pick that was dropped at once."""
     ended: bool
-    places: tuple[int, ...] = ()
-    """Those of the hypotheses that end here, in their list; the first is 1."""
+    place: int = 0
+    """That of the hypothesis that ends here, in the list of different texts, from 1; 0 if none does."""
     worth: float = 0.0
-    """The log-probability of these hypotheses."""
+    """Its log-probability."""
     extra: bool = False
     """Whether this is no token, but where a hypothesis ends that another goes on from."""
 
@@ -82,15 +82,24 @@ def _merged(one: Node, other: Node) -> Node:
 
 
 def _give_places(nodes: list[Node], node_of: Sequence[int], recording: Recording) -> None:
-    for place, (end, found) in enumerate(zip(recording.ends, recording.hypotheses, strict=True), start=1):
+    for place, end, found in zip(_places(recording), recording.ends, recording.hypotheses, strict=True):
         if end is not None:
             node = nodes[node_of[end]]
             nodes[node_of[end]] = replace(
                 node,
-                places=(*node.places, place),
+                place=place,
                 worth=found.log_prob,
                 ended=node.ended or found.finished,
             )
+
+
+def _places(recording: Recording) -> list[int]:
+    """Those of the hypotheses in the list of different texts: what reads as another does has its place."""
+    known: dict[object, int] = {}
+    return [
+        known.setdefault(found.tokens if found.text is None else found.text, len(known) + 1)
+        for found in recording.hypotheses
+    ]
 
 
 def _mark_ends(nodes: list[Node]) -> list[Node]:
@@ -105,8 +114,8 @@ def _mark_ends(nodes: list[Node]) -> list[Node]:
 def _with_outcomes(nodes: list[Node]) -> list[Node]:
     """Where one hypothesis goes on from another, the shorter gets a node of its own to end in."""
     goes_on = {node.parent for node in nodes if node.kept}
-    made = [replace(node, places=(), ended=False) if i in goes_on else node for i, node in enumerate(nodes)]
-    return made + [_outcome(i, node) for i, node in enumerate(nodes) if i in goes_on and node.places]
+    made = [replace(node, place=0, ended=False) if i in goes_on else node for i, node in enumerate(nodes)]
+    return made + [_outcome(i, node) for i, node in enumerate(nodes) if i in goes_on and node.place]
 
 
 def _outcome(i: int, node: Node) -> Node:

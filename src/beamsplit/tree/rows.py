@@ -50,7 +50,7 @@ def _children(cells: Sequence[Cell]) -> dict[int, list[int]]:
 
 def _prospects(cells: Sequence[Cell]) -> tuple[list[float], list[int]]:
     """The best hypothesis that each cell leads to, and the last column."""
-    best = [float(min(cell.last.places, default=math.inf)) for cell in cells]
+    best = [float(cell.last.place or math.inf) for cell in cells]
     reach = [cell.column for cell in cells]
     for i in reversed(range(len(cells))):
         parent = cells[i].parent

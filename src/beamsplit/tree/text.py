@@ -7,7 +7,7 @@ import math
 import unicodedata
 from collections.abc import Iterable
 
-__all__ = ["clean", "label", "logarithm", "penalty", "places", "shorten", "shorten_middle", "steps", "width"]
+__all__ = ["clean", "label", "logarithm", "penalty", "shorten", "shorten_middle", "steps", "width"]
 
 MARK = "·"  # before what goes on with a word
 CUT = "…"
@@ -177,25 +177,10 @@ def logarithm(value: float) -> str:
     return f"{value + 0.0:.2f}".replace("-", "−").replace("−0.00", "0.00")
 
 
-def places(numbers: Iterable[int]) -> str:
-    """Places in a list, those that follow each other as a range.
-
-    >>> places([1, 2, 3, 5])
-    '1–3, 5'
-    """
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return ", ".join(f"{run[0]}–{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
-
-
 def steps(of: range) -> str:
     """Steps as people count them.
 
     >>> steps(range(0, 1)), steps(range(3, 7))
     ('1', '4–7')
     """
-    return places(step + 1 for step in of)
+    return str(of.stop) if len(of) == 1 else f"{of.start + 1}–{of.stop}"
