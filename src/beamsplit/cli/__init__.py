@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         click.echo(f"beamsplit: {error}", err=True)
         return 2
     except OSError as error:
-        told = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+        told = f"{error.filename!r} cannot be used: {error.strerror}" if error.filename else str(error)
         click.echo(f"beamsplit: {told}", err=True)
         return 2
     except (MemoryError, RuntimeError) as error:
