@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import threading
+import warnings
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -112,6 +113,18 @@ def test_two_threads_may_ask_at_once(tmp_path: Path) -> None:
         thread.join()
     assert len(found) == 2
     assert close(found[0], found[1])
+
+
+def test_one_picture_does_not_wait_for_another() -> None:
+    """Nor are warnings switched on again before the last is done."""
+    before = list(warnings.filters)
+    with vision.quiet:
+        thread = threading.Thread(target=lambda: features([COLOURS]))
+        thread.start()
+        thread.join(60)
+        assert not thread.is_alive()
+        warnings.warn("nobody hears it", stacklevel=1)
+    assert list(warnings.filters) == before
 
 
 # Kinds of pictures

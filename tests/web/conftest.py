@@ -24,9 +24,10 @@ Serve = Callable[[Any], "Server"]
 
 @dataclass(frozen=True)
 class Server:
-    """A server that runs in a thread, and its port."""
+    """A server that runs in a thread, its port, and how to tell it to end."""
 
     port: int
+    end: Callable[[], None]
 
     @property
     def url(self) -> str:
@@ -44,18 +45,17 @@ class Server:
 
 @contextmanager
 def serving(app: Any) -> Iterator[Server]:
-    import uvicorn
+    from beamsplit.web import make_server
 
     listening = socket.create_server(("127.0.0.1", 0))
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 32_768)  # the system's own is megabytes
-    config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1)
-    server = uvicorn.Server(config)
+    server = make_server(app)
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
     try:
         while not server.started and thread.is_alive():
             time.sleep(0.01)
-        yield Server(listening.getsockname()[1])
+        yield Server(listening.getsockname()[1], lambda: setattr(server, "should_exit", True))
     finally:
         server.should_exit = True
         thread.join()

@@ -111,13 +111,13 @@ def client_of(app: Any) -> TestClient:
     return TestClient(app, base_url="http://127.0.0.1")
 
 
-def picture(width: int = 60, height: int = 40, kind: str = "PNG") -> bytes:
+def picture(width: int = 60, height: int = 40, kind: str = "PNG", **options: Any) -> bytes:
     """A small file with colours in it."""
     from PIL import Image
 
     image = Image.linear_gradient("L").resize((width, height)).convert("RGB")
     file = io.BytesIO()
-    image.save(file, kind)
+    image.save(file, kind, **options)
     return file.getvalue()
 
 

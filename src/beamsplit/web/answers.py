@@ -6,7 +6,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["Answer", "Catalogued", "Failure", "Health"]
+from beamsplit.web.limits import Limits
+
+__all__ = ["Answer", "Catalogued", "Failure", "Health", "Step"]
 
 
 class _Exact(BaseModel):
@@ -76,6 +78,12 @@ class Answer(_Exact):
     recordings: list[Recorded] | None = None
 
 
+class Step(Answer):
+    """What would be answered if the search ended here."""
+
+    number: int = Field(ge=0)
+
+
 # What there is
 
 
@@ -128,4 +136,4 @@ class Catalogued(_Exact):
     strategies: list[StrategyThere]
     terms: list[TermThere]
     pictures: list[SampleThere]
-    limits: dict[str, float]
+    limits: Limits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
@@ -9,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
+from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
@@ -19,13 +20,14 @@ from beamsplit import __version__
 from beamsplit.errors import BeamsplitError
 from beamsplit.web import answers
 from beamsplit.web.catalogue import TERMS, Catalogue, strategies
-from beamsplit.web.jobs import Jobs
+from beamsplit.web.jobs import Job, Jobs
 from beamsplit.web.limits import Limits
 from beamsplit.web.problems import Problem, answer_to, known
+from beamsplit.web.reading import read
 from beamsplit.web.requests import Asked
 from beamsplit.web.running import Slots
 from beamsplit.web.samples import KINDS, Samples
-from beamsplit.web.security import Body, Gate, Headers, Hosts
+from beamsplit.web.security import Body, Crowd, Gate, Head, Headers, Hosts
 from beamsplit.web.streaming import Runner
 
 __all__ = ["Settings", "make_app"]
@@ -41,6 +43,7 @@ _MEANINGS = {
     400: "The request cannot be read",
     403: "The request comes from another site's page",
     404: "There is no such model or picture",
+    405: "The address does not take this method",
     408: "The request did not arrive in time",
     413: "The request or its picture is too large",
     415: "The body is not JSON",
@@ -48,12 +51,18 @@ _MEANINGS = {
     422: "A value cannot be used",
     429: "All searches that may run at once are running",
     500: "A mistake of ours, or of a model's",
-    503: "A package is missing, a model cannot be loaded, or the search took too long",
+    503: "A package is missing, a model cannot be loaded, the search took too long, or too many ask at once",
 }
+_AGAIN = {"Retry-After": {"description": "Seconds after which to ask again.", "schema": {"type": "integer"}}}
 
 
 def _failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    return {each: {"model": answers.Failure, "description": _MEANINGS[each]} for each in statuses}
+    return {each: _failure(each) for each in statuses}
+
+
+def _failure(status: int) -> dict[str, Any]:
+    told: dict[str, Any] = {"model": answers.Failure, "description": _MEANINGS[status]}
+    return told | ({"headers": _AGAIN} if status in (429, 503) else {})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +89,7 @@ def make_app(settings: Settings | None = None, catalogue: Catalogue | None = Non
         yield
         slots.close()
 
-    app = FastAPI(
+    app = _Described(
         title="beamsplit",
         version=__version__,
         description=_ABOUT,
@@ -90,10 +99,13 @@ def make_app(settings: Settings | None = None, catalogue: Catalogue | None = Non
         lifespan=lifespan,
         middleware=[
             Middleware(Headers),
+            Middleware(Crowd, limits=settings.limits),
+            Middleware(Head),
             Middleware(Gate, hosts=settings.hosts),
             Middleware(Body, limits=settings.limits),
         ],
     )
+    app.state.limits, app.state.slots = settings.limits, slots  # for `make_server`
     samples = Samples(settings.pictures)
     app.include_router(_about(catalogue, samples, slots, settings.limits))
     app.include_router(_searching(Jobs(catalogue, samples, settings.limits), slots))
@@ -102,18 +114,46 @@ def make_app(settings: Settings | None = None, catalogue: Catalogue | None = Non
     return app
 
 
+class _Described(FastAPI):
+    """Also describes what it reads and streams by itself."""
+
+    def openapi(self) -> dict[str, Any]:
+        if self.openapi_schema is None:
+            _, found = models_json_schema(
+                [(Asked, "validation"), (answers.Step, "serialization")],
+                ref_template=_PLACE.format("{model}"),
+            )
+            super().openapi()["components"]["schemas"] |= found["$defs"]
+        assert self.openapi_schema is not None
+        return self.openapi_schema
+
+
+_PLACE = "#/components/schemas/{}"
+
+
+def _ref(name: str) -> dict[str, str]:
+    return {"$ref": _PLACE.format(name)}
+
+
 # The interface
 
 
 def _about(catalogue: Catalogue, samples: Samples, slots: Slots, limits: Limits) -> APIRouter:
-    router = APIRouter(prefix="/api", tags=["what there is"], responses=_failures(421, 500))
+    router = APIRouter(prefix="/api", tags=["what there is"], responses=_failures(405, 421, 500, 503))
 
-    @router.get("/health", response_model=answers.Health, response_description="It does")
+    @router.get(
+        "/health", operation_id="health", response_model=answers.Health, response_description="It does"
+    )
     async def health() -> Any:
         """Whether the server answers."""
         return {"status": "ok", "searching": slots.busy}
 
-    @router.get("/models", response_model=answers.Catalogued, response_description="What there is")
+    @router.get(
+        "/models",
+        operation_id="models",
+        response_model=answers.Catalogued,
+        response_description="What there is",
+    )
     def models() -> Any:
         """Models, strategies, terms, sample pictures and limits."""
         return {
@@ -128,10 +168,11 @@ def _about(catalogue: Catalogue, samples: Samples, slots: Slots, limits: Limits)
 
     @router.get(
         "/pictures/{name}",
+        operation_id="picture",
         response_class=Response,
         responses={
             200: {"description": "The file", "content": {kind: {} for kind in KINDS}},
-            **_failures(404, 422, 503),
+            **_failures(404, 422),
         },
     )
     def picture(name: str) -> Response:
@@ -149,35 +190,62 @@ def _sample(name: str) -> dict[str, str]:
 
 
 def _searching(jobs: Jobs, slots: Slots) -> APIRouter:
-    responses = _failures(400, 403, 404, 408, 413, 415, 421, 422, 429, 500, 503)
+    responses = _failures(400, 403, 404, 405, 408, 413, 415, 421, 422, 429, 500, 503)
     router = APIRouter(prefix="/api", tags=["searching"], responses=responses)
     runner = Runner(slots, jobs.limits, jobs.catalogue.model)
 
-    @router.post("/decode", response_model=answers.Answer, response_description="What was found")
-    async def decode(asked: Asked, request: Request) -> Response:
+    async def job_of(request: Request) -> Job:
+        """In a thread: what is large takes a while, and others should not wait for it."""
+        body = await request.body()
+        return await asyncio.to_thread(lambda: jobs.of(read(body, jobs.limits)))
+
+    @router.post(
+        "/decode",
+        operation_id="decode",
+        openapi_extra=_BODY,
+        response_model=answers.Answer,
+        response_description="What was found",
+    )
+    async def decode(request: Request) -> Response:
         """Search, and answer when all is found."""
-        found = await runner.decode(jobs.of(asked), request.receive)
+        found = await runner.decode(await job_of(request), request.receive)
         return Response(found, media_type="application/json")
 
     @router.post(
         "/search",
+        operation_id="search",
+        openapi_extra=_BODY,
         response_class=Response,
-        responses={200: {"description": _STREAM, "content": {"text/event-stream": {}}}},
+        responses={200: {"description": _STREAM, "content": {"text/event-stream": _EVENTS}}},
     )
-    async def search(asked: Asked) -> Response:
-        """Search, and tell of every step: the same request, answered as server-sent events."""
-        return await runner.stream(jobs.of(asked))
+    async def search(request: Request) -> Response:
+        """Search, and tell of every step."""
+        return await runner.stream(await job_of(request))
 
     return router
 
 
-_STREAM = """Events, each with JSON:
+_BODY = {"requestBody": {"required": True, "content": {"application/json": {"schema": _ref("Asked")}}}}
 
-- `step`: `{"number": 0, ...}` and what `/api/decode` would answer if the search ended here
-- `done`: what `/api/decode` answers
-- `error`: `{"error": "one line"}`
 
-Where telling takes longer than searching, some steps are left out."""
+def _event(name: str, data: str) -> dict[str, Any]:
+    """As a client has it once the lines are read: a name, and a text that is JSON."""
+    text = {"type": "string", "contentMediaType": "application/json", "contentSchema": _ref(data)}
+    return {
+        "type": "object",
+        "required": ["event", "data"],
+        "properties": {"event": {"const": name}, "data": text},
+    }
+
+
+_EVENTS = {
+    "schema": {"oneOf": [_event("step", "Step"), _event("done", "Answer"), _event("error", "Failure")]}
+}
+
+_STREAM = (
+    "Server-sent events: any number of `step`, then `done` with what `/api/decode` answers, or `error`. "
+    "Where telling takes longer than searching, some steps are left out"
+)
 
 
 # The page
@@ -212,10 +280,6 @@ class _Fresh(StaticFiles):
 
 
 def _add_handlers(app: FastAPI) -> None:
-    @app.exception_handler(RequestValidationError)
-    async def wrong_value(_: Request, error: RequestValidationError) -> JSONResponse:
-        return answer_to(Problem(422, _said(error)))
-
     @app.exception_handler(HTTPException)
     async def wrong_place(request: Request, error: HTTPException) -> JSONResponse:
         line = f"{request.method} {request.url.path}: {error.detail}"
@@ -227,10 +291,3 @@ def _add_handlers(app: FastAPI) -> None:
 
 async def _answer(_: Request, error: Exception) -> JSONResponse:
     return answer_to(known(error))
-
-
-def _said(error: RequestValidationError) -> str:
-    """The first mistake, as a place and a reason; never what was sent."""
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"] if part != "body") or "the request"
-    return f"{place}: {first['msg'].removeprefix('Value error, ')}"

@@ -15,8 +15,10 @@ class Limits:
 
     body_bytes: int = 12_000_000
     """Of a request; a picture grows by a third when it is written as base64."""
+    rest_bytes: int = 64_000
+    """Of a request, without its picture."""
     picture_bytes: int = 8_000_000
-    pixels: int = 24_000_000
+    pixels: int = 32_000_000
     """Of a picture, by its header: nothing larger is decoded."""
     text_letters: int = 1_000
     beams: int = 96
@@ -28,12 +30,13 @@ class Limits:
     seconds: float = 60.0
     """That the searches of a request may take."""
     read_seconds: float = 20.0
-    """For a request to arrive in."""
+    """For the head of a request to arrive in, and as long for the rest."""
     send_seconds: float = 20.0
     """For a client to take in what has been sent."""
     waiting_bytes: int = 4_000_000
     """Of steps that a client has yet to take in; of more, the oldest are left out."""
     connections: int = 64
+    """At once, and requests on them. Where there are more, those that say nothing are closed."""
 
     def __post_init__(self) -> None:
         for each in fields(self):

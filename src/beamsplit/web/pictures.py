@@ -21,6 +21,8 @@ __all__ = ["features_of", "from_base64"]
 
 # No others: some of Pillow's readers start programs, and few people send pictures that need them.
 _KINDS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "MPO")
+_SCAN = b"\xff\xda"  # with which the parts of a JPEG begin; its pixels cannot have it
+_SCANS = 100  # few have more than ten
 
 
 def from_base64(text: str, limits: Limits) -> bytes:
@@ -41,8 +43,15 @@ def features_of(data: bytes, limits: Limits) -> Tensor:
     with _opened(data) as image:
         if image.width * image.height > limits.pixels:
             raise _too_many_pixels(f"{image.width}x{image.height}", limits)
+        _check_scans(data, image.format)
         image.filename = ""  # type: ignore[attr-defined]  # it has no name to be called by
         return vision.features([image])
+
+
+def _check_scans(data: bytes, kind: str | None) -> None:
+    """Each scan of a progressive JPEG goes over the whole picture, and may do so for nothing."""
+    if kind in ("JPEG", "MPO") and (scans := data.count(_SCAN)) > _SCANS:
+        raise Problem(422, f"the picture is a JPEG of {scans:,} scans, more than {_SCANS}: save it anew")
 
 
 def _opened(data: bytes) -> Image.Image:
@@ -50,7 +59,8 @@ def _opened(data: bytes) -> Image.Image:
     from PIL import Image
 
     try:
-        return Image.open(io.BytesIO(data), formats=_KINDS)
+        with vision.quiet:  # a warning would tell the log how large the picture is
+            return Image.open(io.BytesIO(data), formats=_KINDS)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise Problem(422, "the picture has far too many pixels: make it smaller first") from error
     except Exception as error:  # decoders raise nearly anything

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 
 from beamsplit.errors import BeamsplitError, ModelError, TermError
 
-__all__ = ["LOG", "Problem", "answer_to", "known", "unknown"]
+__all__ = ["LOG", "Problem", "answer_to", "known", "stopping", "unknown"]
 
 LOG = logging.getLogger("beamsplit.web")
 
@@ -28,6 +28,10 @@ class Problem(Exception):  # noqa: N818 (it need not be an error of ours)
 
     def as_dict(self) -> dict[str, str]:
         return {"error": self.line}
+
+
+def stopping() -> Problem:
+    return Problem(503, "the server is stopping: try again later")
 
 
 def answer_to(problem: Problem) -> JSONResponse:

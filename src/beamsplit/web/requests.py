@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from beamsplit.choices import Choice
 
@@ -13,6 +13,7 @@ __all__ = ["Asked", "AskedPicture", "AskedSearch"]
 
 _LONG = 200  # letters of a name
 _STRONGEST = 1_000.0
+_LEAST = 0.001
 _SEED = 2**53 - 1  # what a browser can count to
 
 
@@ -22,7 +23,14 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
-Setting = Annotated[int, Field(ge=0, le=1_000_000)] | Annotated[float, Field(ge=0.001, le=1_000)]
+def _sensible(value: float) -> float:
+    """Whole numbers are counts to those who take them, and near nothing arithmetic is at its end."""
+    if 0 < value < _LEAST:
+        raise ValueError(f"Input should be 0 or at least {_LEAST:g}")
+    return int(value) if value.is_integer() else value
+
+
+Setting = Annotated[float, Field(ge=0, le=1_000_000), AfterValidator(_sensible)]
 
 
 class AskedSearch(_Strict):

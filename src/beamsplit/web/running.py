@@ -120,9 +120,13 @@ class Slots:
     def open(self) -> None:
         self._closing.clear()
 
-    def close(self, patience: float = 2.0) -> None:
+    def stop(self) -> None:
         """Every search ends at its next step."""
         self._closing.set()
+
+    def close(self, patience: float = 2.0) -> None:
+        """Stop, and wait for it."""
+        self.stop()
         for thread in [*self._threads]:
             thread.join(patience)
 

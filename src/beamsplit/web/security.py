@@ -1,6 +1,6 @@
 """What stands before the routes: whom we answer, how much we read, and what browsers may do with answers.
 
-Plain ASGI, from the outside in: `Headers`, `Gate`, `Body`.
+Plain ASGI, from the outside in: `Headers`, `Crowd`, `Head`, `Gate`, `Body`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import asyncio
 import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
@@ -17,9 +18,9 @@ from starlette.datastructures import Headers as Given
 from starlette.datastructures import MutableHeaders
 
 from beamsplit.web.limits import Limits
-from beamsplit.web.problems import Problem, answer_to, unknown
+from beamsplit.web.problems import Problem, answer_to, stopping, unknown
 
-__all__ = ["Body", "Gate", "Headers", "Hosts"]
+__all__ = ["ALWAYS", "Body", "Crowd", "Gate", "Head", "Headers", "Hosts"]
 
 Message: TypeAlias = MutableMapping[str, Any]
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -31,7 +32,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-_ALWAYS = {
+ALWAYS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
@@ -61,6 +62,9 @@ class Headers:
 
         try:
             await self.app(scope, receive, send_with_headers)
+        except asyncio.CancelledError:  # the server ends, and has waited long enough
+            with suppress(asyncio.CancelledError):
+                await (send(_END) if begun else answer_to(stopping())(scope, receive, send_with_headers))
         except Exception as error:
             problem = error if isinstance(error, Problem) else unknown(error)
             if not begun:
@@ -68,11 +72,54 @@ class Headers:
         return None
 
 
+_END: Message = {"type": "http.response.body", "body": b"", "more_body": False}
+
+
 def _add_headers(message: Message) -> None:
     headers = MutableHeaders(scope=message)
-    for name, value in _ALWAYS.items():
+    for name, value in ALWAYS.items():
         headers[name] = value
     headers.setdefault("cache-control", "no-store")
+
+
+class Crowd:
+    """Answers so many requests at once; the next one is asked to come again."""
+
+    def __init__(self, app: App, limits: Limits) -> None:
+        self.app = app
+        self.limits = limits
+        self.inside = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        if self.inside >= self.limits.connections:
+            line = "the server answers as many requests as it can: try again in a moment"
+            raise Problem(503, line, {"retry-after": "1"})
+        self.inside += 1
+        try:
+            return await self.app(scope, receive, send)
+        finally:
+            self.inside -= 1
+
+
+class Head:
+    """Answers HEAD as it would GET, without the body."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] == "HEAD":
+            scope, send = {**scope, "method": "GET"}, _without_body(send)
+        await self.app(scope, receive, send)
+
+
+def _without_body(send: Send) -> Send:
+    async def send_without_body(message: Message) -> None:
+        await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
+
+    return send_without_body
 
 
 # Whom we answer

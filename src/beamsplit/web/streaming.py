@@ -16,7 +16,7 @@ from starlette.responses import Response
 from beamsplit.model import StepModel
 from beamsplit.web.jobs import Job
 from beamsplit.web.limits import Limits
-from beamsplit.web.problems import LOG, Problem, known
+from beamsplit.web.problems import LOG, Problem, known, stopping
 from beamsplit.web.running import Searches, Slots, Stopped, as_json
 from beamsplit.web.security import Message, Receive, Scope, Send
 
@@ -124,12 +124,15 @@ class Runner:
         try:
             box.put(self._search(job, box, check, steps))
         except Stopped:
-            box.put(_failure(Problem(503, "the server is stopping: try again later")))
+            box.put(_failure(stopping()))
         except Exception as error:
             box.put(_failure(known(error)))
 
     def _search(self, job: Job, box: Mailbox, check: Callable[[], None], steps: bool) -> Event:
-        searches = Searches(job, self.model(job.model))
+        model = self.model(job.model)
+        check()  # from here on time is counted
+        searches = Searches(job, model)
+        check()  # a picture may take long
         teller = Teller()
         for number in searches.turns(check):
             if steps:
@@ -165,7 +168,7 @@ class EventStream(Response):
         try:
             await _unless_gone(self._send(send), receive)
         except TimeoutError:
-            LOG.warning("a client did not read what it had asked for within %g s", self._patience)
+            LOG.info("a client did not read what it had asked for within %g s", self._patience)
         except Problem:
             pass  # nobody is there to be told
         finally:

@@ -4,7 +4,7 @@ import { catalogue, search } from "./api.js";
 import { PictureInput } from "./picture.js";
 import { Player } from "./player.js";
 import { fromHash, request, suitable, toHash } from "./state.js";
-import { make, save, showColumns, showTree, summary } from "./view.js";
+import { make, save, showColumns, showEarlier, showTree, summary } from "./view.js";
 
 const at = (id) => document.getElementById(id);
 
@@ -13,12 +13,15 @@ const NAMES = { translate: "Translate", caption: "Caption", ask: "Ask" };
 const INPUTS = { groups: "groups", beams: "beams", strength: "strength", length: "length", seed: "seed", temperature: "temperature" };
 const SOON = 250; // milliseconds without another change
 const LATER = 700; // the same, while someone types
+const PATIENCE = 30_000; // milliseconds to wait for a place
+const GONE = "the server does not answer: is it still running?";
 
 let there; // what the server has
 let state;
 let picture;
 let running = null; // { control, player }
 let latest = null; // { asked, found }
+let shown = null; // { columns, tree }, of the end of a search or of a step on the way
 let timer = 0;
 
 const model = () => there.models.find((each) => each.name === state.model);
@@ -27,16 +30,25 @@ const strategy = (name) => there.strategies.find((each) => each.name === name);
 // What is chosen
 
 function begin(hash) {
-  const given = fromHash(hash);
-  const chosen = there.models.find((each) => each.name === (given.model ?? there.default));
-  state = { ...suitable(chosen ?? there.models[0]), ...given };
+  const given = fromHash(hash, fits);
+  note("");
+  const named = (name) => there.models.find((each) => each.name === name);
+  const chosen = named(given.model ?? there.default);
+  state = { ...suitable(chosen ?? named(there.default)), ...given };
   if (!chosen) {
-    state.model = there.models[0].name;
-    fail(`there is no model ${given.model} here: showing ${state.model}`);
+    state.model = there.default;
+    note(`There is no model ${given.model} here: this is ${state.model}.`);
   }
   for (const side of ["left", "right"]) if (!strategy(state[side])) state[side] = side === "left" ? "bs" : "dbs";
   if (model().takes === "picture" && given.sample === undefined) state.sample = there.pictures[0]?.name ?? "";
+  if (model().takes === "picture" && given.sample === "") note("The link is of someone's own picture, which is not in it: choose one.");
   show();
+}
+
+/** Whether a control would take a number. */
+function fits(key, value) {
+  const { min, max, step } = at(INPUTS[key]);
+  return value >= Number(min) && value <= Number(max) && (step === "any" || Number.isInteger(value));
 }
 
 function switchTo(name) {
@@ -44,6 +56,7 @@ function switchTo(name) {
   const { left, right } = state;
   const sample = state.sample || (picture.data ? "" : there.pictures[0]?.name ?? "");
   state = { ...suitable(next), left, right, sample };
+  note("");
   show();
   soon(0);
 }
@@ -59,11 +72,19 @@ function show() {
   at("examples").replaceChildren(...examples.map(example));
   if (takes === "picture" && !(picture.data && !state.sample)) picture.showSample(state.sample);
   for (const [key, id] of Object.entries(INPUTS)) at(id).value = state[key];
-  at("slider").value = state.strength;
+  at("unique").checked = state.unique;
+  showSlider();
   offer(at("term"), there.terms, state.term);
   at("left").value = state.left;
   at("right").value = state.right;
   showUse();
+}
+
+/** The number counts; the slider does not go as far. */
+function showSlider() {
+  const [slider, strength] = [at("slider"), at("strength").valueAsNumber];
+  slider.value = strength;
+  slider.title = strength > Number(slider.max) ? `${strength} is beyond the slider's end` : "";
 }
 
 /** Controls that neither strategy looks at are out of reach. */
@@ -74,8 +95,15 @@ function showUse() {
   at("term").disabled = !uses("diversity");
   at("pays").hidden = !uses("diversity");
   at("pays").textContent = pays();
-  at("of-seed").hidden = !both.some((each) => each.samples);
-  at("of-temperature").hidden = !both.some((each) => each.settings.includes("temperature"));
+  reach("seed", both.some((each) => each.samples));
+  reach("temperature", both.some((each) => each.settings.includes("temperature")));
+  reach("unique", both.some((each) => each.groups));
+}
+
+/** What is hidden is not checked either. */
+function reach(id, is) {
+  at(`of-${id}`).hidden = !is;
+  at(id).disabled = !is;
 }
 
 function pays() {
@@ -120,9 +148,10 @@ async function run() {
   stop();
   const given = picture.asked(state.sample);
   if (model().takes === "picture" && !given) return fail("choose a picture first: a sample, or one of your own");
-  if (!at("form").checkValidity()) return fail(invalid());
+  const wrong = invalid();
+  if (wrong) return fail(wrong);
   const asked = request(state, model(), there.strategies, given);
-  history.replaceState(null, "", toHash(state, model().takes));
+  if (state.text.length <= there.limits.text_letters) history.replaceState(null, "", toHash(state, model().takes));
   const control = new AbortController();
   const player = new Player(showStep);
   running = { control, player };
@@ -133,20 +162,22 @@ async function run() {
     await player.end();
     if (running?.control === control) finish(asked, found);
   } catch (error) {
-    if (running?.control === control) fail(error instanceof TypeError ? "the server does not answer: is it still running?" : error.message);
+    if (running?.control === control) fail(error instanceof TypeError ? GONE : error.message);
   } finally {
-    if (running?.control === control) busy(false);
+    if (running?.control === control) stop();
   }
 }
 
-/** Where all places are taken, ask a few times more. */
-async function patiently(ask, signal, times = 6) {
+/** Where all places are taken, ask again as the server says, not all at the same moment. */
+async function patiently(ask, signal) {
+  const end = Date.now() + PATIENCE;
   for (;;) {
     try {
       return await ask();
     } catch (error) {
-      if (error.status !== 429 || times-- === 0) throw error;
-      await new Promise((resolve) => setTimeout(resolve, Math.min(error.again, 1) * 500));
+      if (!error.again || Date.now() > end) throw error;
+      at("progress").textContent = "Waiting for a place …";
+      await new Promise((resolve) => setTimeout(resolve, error.again * (500 + 1000 * Math.random())));
       signal.throwIfAborted();
     }
   }
@@ -158,6 +189,7 @@ function stop() {
   running = null;
   control.abort();
   player.stop();
+  busy(false);
 }
 
 function busy(is) {
@@ -167,9 +199,18 @@ function busy(is) {
   if (is) at("progress").textContent = "Searching …";
   const told = is ? "Searching. A model takes a while when it is asked for the first time." : "Nothing yet";
   for (const empty of document.querySelectorAll(".empty")) empty.textContent = told;
+  offerJson();
+}
+
+/** What can be taken along is what is shown, once all of it is. */
+function offerJson() {
+  const ready = latest && !running && !document.body.classList.contains("stale");
+  for (const id of ["copy-json", "save-json"]) at(id).disabled = !ready;
 }
 
 function showFound({ columns, tree }) {
+  shown = { columns, tree };
+  at("save-svg").disabled = false;
   showColumns(columns, [state.left, state.right].map((name) => strategy(name).groups));
   showTree(tree);
 }
@@ -184,20 +225,35 @@ function finish(asked, found) {
   at("progress").textContent = "";
   at("status").textContent = summary(found.columns);
   latest = { asked, found };
-  for (const id of ["copy-json", "save-json"]) at(id).disabled = false;
 }
 
-function fail(line) {
+/** Something that has nothing to do with what is shown. */
+function complain(line) {
   at("error").textContent = line;
   at("error").hidden = !line;
-  document.body.classList.toggle("stale", Boolean(line));
-  if (line) at("progress").textContent = "";
 }
 
+/** There is no answer to what is chosen: what is shown is of an earlier search. */
+function fail(line) {
+  complain(line);
+  document.body.classList.toggle("stale", Boolean(line));
+  if (line) at("progress").textContent = "";
+  if (line && shown) showEarlier(shown.columns);
+  offerJson();
+}
+
+/** Something to know, and not an error. */
+function note(line) {
+  at("notice").textContent = line;
+  at("notice").hidden = !line;
+}
+
+/** What need not be asked, as the answer is known. */
 function invalid() {
   const wrong = at("form").querySelector(":invalid:not(fieldset)");
-  const name = wrong.labels?.[0]?.textContent ?? wrong.id;
-  return `${name}: ${wrong.validationMessage}`;
+  if (wrong) return `${wrong.labels?.[0]?.textContent ?? wrong.id}: ${wrong.validationMessage}`;
+  const [beams, most] = [2 * state.groups * state.beams, there.limits.beams];
+  return beams > most ? `the searches have ${beams} beams, and the limit is ${most}: ask for fewer` : "";
 }
 
 // Taking along
@@ -208,14 +264,20 @@ function asJson() {
   return JSON.stringify({ request: { ...asked, tree: false }, answer }, null, 1);
 }
 
-async function copy(button, text) {
-  const name = button.textContent;
+function copyLink() {
+  const own = model().takes === "picture" && !state.sample;
+  copy(at("copy-link"), location.origin + location.pathname + toHash(state, model().takes), own ? "Copied, without your picture" : "Copied");
+}
+
+async function copy(button, text, done = "Copied") {
+  const name = button.dataset.name ?? button.textContent;
+  button.dataset.name = name; // of a second click, too
   try {
     await navigator.clipboard.writeText(text);
-    button.textContent = "Copied";
-    setTimeout(() => (button.textContent = name), 1500);
+    button.textContent = done;
+    setTimeout(() => (button.textContent = name), 2500);
   } catch {
-    fail("the browser does not let this page copy: take the address from above, or download");
+    complain("the browser does not let this page copy: take the address from above, or download");
   }
 }
 
@@ -233,9 +295,11 @@ function listen() {
   for (const [key, id] of Object.entries(INPUTS)) at(id).addEventListener("input", () => change(key, id));
   at("slider").addEventListener("input", () => {
     at("strength").value = at("slider").value;
+    showSlider();
     change("strength", "strength");
   });
-  at("strength").addEventListener("input", () => (at("slider").value = at("strength").value));
+  at("strength").addEventListener("input", showSlider);
+  at("unique").addEventListener("change", () => ((state.unique = at("unique").checked), soon()));
   for (const id of ["term", "left", "right"]) {
     at(id).addEventListener("change", () => {
       state[id] = at(id).value;
@@ -243,11 +307,20 @@ function listen() {
       soon();
     });
   }
-  at("copy-link").addEventListener("click", () => copy(at("copy-link"), location.origin + location.pathname + toHash(state, model().takes)));
+  at("copy-link").addEventListener("click", copyLink);
   at("copy-json").addEventListener("click", () => copy(at("copy-json"), asJson()));
   at("save-json").addEventListener("click", () => save("beamsplit.json", "application/json", asJson()));
-  at("save-svg").addEventListener("click", () => save("beamsplit.svg", "image/svg+xml", latest.found.tree));
-  window.addEventListener("hashchange", () => (begin(location.hash), run()));
+  at("save-svg").addEventListener("click", () => save("beamsplit.svg", "image/svg+xml", shown.tree));
+  at("skip").addEventListener("click", skip);
+  window.addEventListener("hashchange", () => {
+    if (Object.keys(fromHash(location.hash, fits)).length) begin(location.hash), run();
+  });
+}
+
+/** The address has other things after its #. */
+function skip(event) {
+  event.preventDefault();
+  at("results").focus();
 }
 
 function change(key, id) {
@@ -255,16 +328,22 @@ function change(key, id) {
   soon();
 }
 
+function choosePicture(sample) {
+  state.sample = sample;
+  note("");
+  soon(0);
+}
+
 async function main() {
   try {
     there = await catalogue();
   } catch (error) {
-    return fail(error.message);
+    for (const each of document.querySelectorAll("#form :is(input, select, textarea, button), #copy-link")) each.disabled = true;
+    return fail(error instanceof TypeError ? `${GONE} Start it, then load this page again.` : error.message);
   }
-  picture = new PictureInput(there.pictures, there.limits, (sample) => ((state.sample = sample), soon(0)), fail);
+  picture = new PictureInput(there.pictures, there.limits, choosePicture, complain);
   at("tasks").replaceChildren(...there.models.map(task));
   for (const side of ["left", "right"]) offer(at(side), there.strategies, side === "left" ? "bs" : "dbs");
-  at("text").maxLength = there.limits.text_letters;
   at("length").max = there.limits.max_length;
   for (const id of ["groups", "beams"]) at(id).max = there.limits.beams / 2;
   begin(location.hash);

@@ -31,15 +31,25 @@ export class PictureInput {
 
   async take(file) {
     if (!file) return;
-    if (!file.type.startsWith("image/")) return this.onError(`${file.name} is not a picture: choose a JPEG or PNG file`);
-    if (file.size > this.limits.picture_bytes) {
-      const most = (this.limits.picture_bytes / 1e6).toFixed(0);
-      return this.onError(`${file.name} has ${(file.size / 1e6).toFixed(1)} MB, and the limit is ${most}: choose a smaller one`);
+    const wrong = this.wrongWith(file);
+    if (wrong) return this.onError(wrong);
+    const address = URL.createObjectURL(file);
+    if (!(await canBeShown(address))) {
+      URL.revokeObjectURL(address);
+      return this.onError(`${file.name} cannot be shown, so it is damaged or no picture: choose a JPEG or PNG file`);
     }
     this.data = await base64(file);
     this.showSample("");
-    this.show(URL.createObjectURL(file), file.name || "Pasted picture");
+    this.show(address, file.name || "Pasted picture");
     this.onChange("");
+  }
+
+  wrongWith({ name, type, size }) {
+    if (!type.startsWith("image/")) return `${name} is not a picture: choose a JPEG or PNG file`;
+    if (size === 0) return `${name} is empty: choose another file`;
+    if (size <= this.limits.picture_bytes) return "";
+    const [has, most] = [(size / 1e6).toFixed(1), (this.limits.picture_bytes / 1e6).toFixed(0)];
+    return `${name} has ${has} MB, and the limit is ${most}: choose a smaller one`;
   }
 
   show(address, name) {
@@ -75,20 +85,34 @@ export class PictureInput {
       this.take(event.target.files[0]);
       event.target.value = ""; // so that the same file can be chosen again
     });
-    const drop = at("drop");
-    for (const name of ["dragenter", "dragover"]) drop.addEventListener(name, (event) => this.hover(event, true));
-    for (const name of ["dragleave", "drop"]) drop.addEventListener(name, (event) => this.hover(event, false));
-    drop.addEventListener("drop", (event) => this.take(event.dataTransfer.files[0]));
+    // On the whole page: a browser leaves it for a picture that is dropped anywhere else.
+    for (const name of ["dragenter", "dragover"]) document.addEventListener(name, (event) => this.hover(event, true));
+    for (const name of ["dragleave", "drop"]) document.addEventListener(name, (event) => this.hover(event, false));
+    document.addEventListener("drop", (event) => this.dropped(event.dataTransfer));
     document.addEventListener("paste", (event) => {
       const file = [...event.clipboardData.files].find((each) => each.type.startsWith("image/"));
       if (file && !at("of-picture").hidden) this.take(file);
     });
   }
 
+  dropped({ files, types }) {
+    if (at("of-picture").hidden) return;
+    if (files.length) this.take(files[0]);
+    else if (types.includes("text/uri-list")) this.onError("that is the address of a picture: save it first, then drop the file");
+  }
+
   hover(event, is) {
+    const words = !event.dataTransfer.types.some((type) => type === "Files" || type === "text/uri-list");
+    if (words) return; // for a field of text, which knows what to do
     event.preventDefault();
     at("drop").classList.toggle("over", is);
   }
+}
+
+async function canBeShown(address) {
+  const image = new Image();
+  image.src = address;
+  return image.decode().then(() => true, () => false);
 }
 
 async function base64(file) {

@@ -1,6 +1,7 @@
 // What a person has chosen, and the same as the part of an address after #, which no server gets to see.
 
 const NUMBERS = ["groups", "beams", "strength", "length", "seed", "temperature"];
+const FLAGS = ["unique"];
 const WORDS = ["model", "text", "sample", "term", "left", "right"];
 
 /** What suits a model. */
@@ -19,23 +20,26 @@ export function suitable(model) {
     length: model.max_length,
     seed: 0,
     temperature: 1,
+    unique: false,
   };
 }
 
 export function toHash(state, takes) {
   const shown = [...WORDS, ...NUMBERS].filter((key) => key !== (takes === "text" ? "sample" : "text"));
-  return `#${new URLSearchParams(shown.map((key) => [key, String(state[key])]))}`;
+  const on = FLAGS.filter((key) => state[key]);
+  return `#${new URLSearchParams([...shown, ...on].map((key) => [key, String(state[key])]))}`;
 }
 
-/** What an address says; of what it does not say, or says wrongly, nothing. */
-export function fromHash(hash) {
+/** What an address says; of what it does not say, or says wrongly, nothing. `fits` is asked about numbers. */
+export function fromHash(hash, fits) {
   const given = new URLSearchParams(hash.replace(/^#/, ""));
   const found = {};
   for (const key of WORDS) if (given.has(key)) found[key] = given.get(key);
   for (const key of NUMBERS) {
     const value = Number(given.get(key));
-    if (given.get(key) && Number.isFinite(value) && value >= 0) found[key] = value;
+    if (given.get(key) && fits(key, value)) found[key] = value;
   }
+  for (const key of FLAGS) if (given.has(key)) found[key] = given.get(key) === "true";
   return found;
 }
 
@@ -62,5 +66,6 @@ function one(name, state, strategies) {
     strength: state.strength,
     diversity: state.term,
     settings: warm ? { temperature: state.temperature } : {},
+    unique: Boolean(known?.groups) && state.unique,
   };
 }

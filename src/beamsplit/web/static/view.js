@@ -88,6 +88,12 @@ export function showTree(svg) {
   document.getElementById("search").hidden = false;
 }
 
+/** Say of both lists that they are not of what is chosen now, and of what they are. */
+export function showEarlier(columns) {
+  const places = document.querySelectorAll(".column .setting");
+  columns.forEach((column, i) => (places[i].textContent = `Earlier search: ${column.title}`));
+}
+
 /** One sentence for those who listen. */
 export function summary(columns) {
   const [left, right] = columns;
