@@ -351,6 +351,14 @@ def test_samples_that_repeat_share_branches_and_a_line_of_the_list() -> None:
     assert {*picture.texts("bs-place")} == {"1", "2"}
 
 
+def test_what_reads_alike_has_one_place() -> None:
+    """As in lists, where each text stands once, whatever pieces it is made of."""
+    branches = tuple(Branch(-1, g, 0, token, "a", -1.0, -1.0, 0.0, "lives") for g, token in ((0, 5), (1, 6)))
+    outputs = [Hypothesis((branch.token,), -1.0, -1.0, branch.group, text="a") for branch in branches]
+    picture = Picture(Recording("", branches, Hypotheses(outputs)).svg())
+    assert picture.texts("bs-place") == ["1", "1"]
+
+
 def test_a_hypothesis_that_another_goes_on_from_has_a_place_of_its_own() -> None:
     recording = _recording((0, ["a", " b"], True), (0, ["a", " b", " c"], True))
     picture = _check(recording.svg())

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from beamsplit import BeamSearch, DiverseBeamSearch, NGram, Sampling, cli, decode
+from beamsplit.cli.showing import _marked
 from beamsplit.evaluation.models import load_model
 from beamsplit.models import load
 from beamsplit.models.translator import DIVERSE
@@ -102,7 +103,15 @@ def test_a_table_for_people(capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     monkeypatch.setenv("COLUMNS", "60")
     narrow = printed(capsys, "translate", TEXT, "--table", "--strength", "3")
     assert all(len(line) <= 60 for line in narrow.splitlines())
+    (title,) = [line for line in narrow.splitlines() if "6 beams" in line]
+    assert title.strip() == "6 beams"  # the other list stands below
     assert "Pourquoi" in narrow
+
+
+def test_what_differs_is_marked_where_it_stands_without_the_margin() -> None:
+    marked = _marked(" to go home", ((4, 6),))
+    assert marked.plain == "to go home"
+    assert [(span.start, span.end) for span in marked.spans] == [(3, 5)]
 
 
 def test_what_differs_is_marked_and_colours_are_given_up_on_demand(

@@ -255,3 +255,13 @@ def test_kinds() -> None:
         with pytest.raises(ArgumentError) as caught:
             storage.check_kind(path, description, "translator")
         assert str(caught.value) == f"file holds {holds}, not a translator"
+
+
+def test_what_cannot_be_written_is_said_with_its_name(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("precious")
+    with pytest.raises(ArgumentError, match=r"file/x cannot be written: .* \(give another place\)$"):
+        storage.write_bytes(tmp_path / "file" / "x", b"content")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(ArgumentError, match=r"folder cannot be written: Is a directory"):
+        storage.write_bytes(tmp_path / "folder", b"content")
+    assert {each.name for each in tmp_path.iterdir()} == {"file", "folder"}

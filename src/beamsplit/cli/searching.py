@@ -79,11 +79,7 @@ class Searcher:
         except ArgumentError as error:
             if len(inputs) == 1:
                 return [_about_it(error, inputs[0])]
-        found = [self.search([each], [number])[0] for each, number in zip(inputs, numbers, strict=True)]
-        reasons = {str(each) if isinstance(each, ArgumentError) else None for each in found}
-        if len(reasons) == 1 and (reason := reasons.pop()) is not None:
-            raise ArgumentError(reason)  # so it is not about the inputs
-        return found
+        return [self.search([each], [number])[0] for each, number in zip(inputs, numbers, strict=True)]
 
     def record(self, given: Input) -> list[Recording]:
         """One recording a strategy."""
