@@ -199,8 +199,9 @@ def test_the_description_for_machines(client: TestClient) -> None:
 
 def test_steps_are_as_described(client: TestClient) -> None:
     answer = client.post("/api/search", json={"text": TEXT, "max_length": 3, "tree": True})
+    kinds: dict[str, type[Answer]] = {"step": Step, "done": Answer}
     for name, said in events(answer.text):
-        {"step": Step, "done": Answer}[name].model_validate(said)
+        kinds[name].model_validate(said)
 
 
 def test_pages_come_from_here_alone(client: TestClient) -> None:

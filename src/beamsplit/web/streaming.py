@@ -23,7 +23,7 @@ from beamsplit.web.security import Message, Receive, Scope, Send
 __all__ = ["EventStream", "Runner"]
 
 STEP, DONE, ERROR = "step", "done", "error"
-_HEAD_START = 1.0  # seconds for which telling may hold up the search
+_HEAD_START = 2.0  # seconds for which telling may hold up the search
 
 
 @dataclass(frozen=True)
