@@ -167,12 +167,11 @@ def test_the_tree_is_that_of_the_search(capsys: pytest.CaptureFixture[str], tmp_
         (("a", "--top-p", "0.9"), "dbs has no setting 'top_p': it is for sampling, nucleus, "),
         (("a", "--strategy", "bs", "-s", "3"), "--strength is for dbs, divmbest and diverse-sampling, and "),
         (("a", "--strategy", "nucleus", "-d", "ngram"), "--diversity is for dbs, divmbest and "),
-        (("a", "-g", "100000000"), "not enough memory: ask for fewer groups, beams or inputs at once"),
         (("a", "--tree", "x.png"), "--tree is 'x.png', and the picture is SVG: give FILE.svg"),
         (("a", "--tree", "new/x.svg"), "there is no folder new for x.svg: make it first"),
         (("a", "--tree", "."), ". is a folder: give the name of a file in it"),
         (("a", "--strategy", "nucleus", "--top-p", "2"), "top_p must lie above 0 and at most at 1, not 2.0"),
-        (("a", "--groups", "0"), "Invalid value for '--groups' / '-g': 0 is not in the range x>=1. "),
+        (("a", "--groups", "0"), "Invalid value for '--groups' / '-g': 0 is not in the range 1<=x<=10000. "),
         (("a", "--length-penalty", "-1"), "--length-penalty is -1.0: give a finite number of 0 or more"),
         (("a", "--json", "--table"), "--json and --table exclude each other "),
         (("a", "--device", "tpu9"), "device 'tpu9' cannot be used: "),
@@ -190,6 +189,24 @@ def test_mistakes_are_one_line(
     monkeypatch.chdir(tmp_path)
     assert refusal(capsys, "translate", *arguments).startswith(line)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError(), RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried")],
+)
+def test_too_little_memory_is_said(
+    error: Exception, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from beamsplit.cli import searching
+
+    def fails(_model: Any, inputs: Any, *_: Any, **__: Any) -> Any:
+        if inputs:
+            raise error
+
+    monkeypatch.setattr(searching, "decode", fails)
+    line = refusal(capsys, "translate", "a")
+    assert line == "not enough memory: ask for fewer groups, beams or inputs at once"
 
 
 def test_an_empty_pipe_is_said(

@@ -77,6 +77,7 @@ def _terms() -> list[str]:
 
 
 _AT_LEAST_1 = click.IntRange(min=1)
+_WIDTH = click.IntRange(1, 10_000)
 
 _OPTIONS = (
     click.option(
@@ -88,13 +89,11 @@ _OPTIONS = (
     click.option(
         "--groups",
         "-g",
-        type=_AT_LEAST_1,
+        type=_WIDTH,
         metavar="N",
         help="How many groups. Strategies without any have as many outputs as groups times beams of each.",
     ),
-    click.option(
-        "--beams-per-group", "-b", type=_AT_LEAST_1, metavar="N", help="Beams (or samples) of each."
-    ),
+    click.option("--beams-per-group", "-b", type=_WIDTH, metavar="N", help="Beams (or samples) of each."),
     click.option("--strength", "-s", type=float, metavar="X", help="Of diversity; 0 is none."),
     click.option(
         "--diversity",
