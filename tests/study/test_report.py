@@ -179,3 +179,16 @@ def test_the_plot(kind: str, start: bytes) -> None:
     found: Any = figures(data({**FOUR, "$|<b>": "2"}, {"w": 4.0, "x": 3.0}))
     assert drawn(found, kind).startswith(start)
     assert drawn(found, kind) == drawn(found, kind)
+
+
+@pytest.mark.parametrize("numbers", [None, {"w": 4.0, "x": 3.0, "y": 2.0, "z": 1.0}])
+def test_the_legend_of_the_plot_is_within_it(numbers: dict[str, float] | None) -> None:
+    from beamsplit.evaluation.plots import style
+    from beamsplit.study.plots import _figure
+
+    with style():
+        figure = _figure(figures(data(FOUR, numbers)))
+        figure.draw_without_rendering()
+    legend = figure.legends[0].get_window_extent()
+    assert legend.x0 >= 0
+    assert legend.x1 <= figure.bbox.width

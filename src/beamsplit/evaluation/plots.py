@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.text import Annotation
     from matplotlib.transforms import BboxBase
 
-__all__ = ["plots", "save"]
+__all__ = ["content", "plots", "save", "style"]
 
 Results = Mapping[str, Any]
 Found = Mapping[str, Any]  # one figure: its value, and where it may lie as well
@@ -81,7 +81,7 @@ _STYLE = {
 
 def plots(results: Results) -> dict[str, Figure]:
     """The pictures that these results allow, by name."""
-    with _style():
+    with style():
         made = {
             "oracle": _oracle(results),
             "tradeoff": _tradeoff(results),
@@ -102,21 +102,22 @@ def save(results: Results, folder: Path, stem: str, formats: Sequence[str] = ("s
         file = re.sub(r"[^\w.-]+", "-", name)
         for each in formats:
             written.append(folder / f"{stem}-{file}.{each}")
-            storage.write_bytes(written[-1], _bytes(figure, each))
+            storage.write_bytes(written[-1], content(figure, each))
     return written
 
 
-def _bytes(figure: Figure, kind: str) -> bytes:
+def content(figure: Figure, kind: str) -> bytes:
+    """A file's: the same figure makes the same bytes."""
     buffer = io.BytesIO()
-    with _style():
+    with style():
         figure.savefig(buffer, format=kind, metadata=_METADATA[kind])
     return buffer.getvalue()
 
 
-def _style() -> AbstractContextManager[None]:
+def style() -> AbstractContextManager[None]:
     """Our settings of matplotlib for a while, whatever the reader's are before and after."""
-    style: AbstractContextManager[None] = _need("matplotlib.style").context(["default", _STYLE])
-    return style
+    ours: AbstractContextManager[None] = _need("matplotlib.style").context(["default", _STYLE])
+    return ours
 
 
 def _need(module: str) -> Any:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import textwrap
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from beamsplit import extras
+from beamsplit.evaluation.plots import content, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,54 +18,34 @@ __all__ = ["drawn"]
 Figures = Mapping[str, Any]
 Bar = tuple[str, Figures]  # what is below it, and a share with its interval
 
-_KINDS: dict[str, dict[str, None]] = {"svg": {"Date": None}, "png": {}}
+_WIDE = 8.0  # inches
 _DARK = "#444444"
 _ITEMS, _VOTES = "#0072B2", "#D55E00"  # Okabe and Ito's, for the colour-blind too
-_STYLE = {
-    "font.family": ["sans-serif"],
-    "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"],
-    "font.size": 10.5,
-    "axes.titlesize": 11.5,
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": _DARK,
-    "axes.grid": True,
-    "axes.grid.axis": "y",
-    "axes.axisbelow": True,
-    "grid.color": "#e3e3e3",
-    "legend.frameon": False,
-    "text.parse_math": False,  # names may have dollars
-    "svg.fonttype": "none",
-    "svg.hashsalt": "beamsplit",
-    "savefig.dpi": 200,
-}
 
 
 def drawn(found: Figures, kind: str = "svg") -> bytes:
     """The picture as a file's content; the same figures make the same bytes."""
-    buffer = io.BytesIO()
-    with _style():
-        _figure(found).savefig(buffer, format=kind, metadata=_KINDS[kind])
-    return buffer.getvalue()
-
-
-def _style() -> AbstractContextManager[None]:
-    style: AbstractContextManager[None] = _need("matplotlib.style").context(["default", _STYLE])
-    return style
+    extras.need("matplotlib", "the plot of a study", "study")
+    with style():
+        figure = _figure(found)
+    return content(figure, kind)
 
 
 def _figure(found: Figures) -> Figure:
     panels = _panels(found)
     widths = [1 + len(bars) for _, bars in panels]
     size = (max(5.5, 1.1 * sum(widths) + 1.5), 4.2)
-    figure: Figure = _need("matplotlib.figure").Figure(figsize=size, layout="constrained")
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, layout="constrained")
     all_axes = figure.subplots(1, len(panels), sharey=True, squeeze=False, width_ratios=widths)[0]
     for axes, (title, bars) in zip(all_axes, panels, strict=True):
         _draw(axes, title, bars)
     said = f"{found['second']} preferred to {found['first']}"
     all_axes[0].set_ylabel("\n".join(textwrap.wrap(said, 45)))
-    figure.legend(*all_axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    # Side by side they are as wide as four bars.
+    columns = 2 if size[0] >= _WIDE else 1
+    figure.legend(*all_axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=columns)
     return figure
 
 
@@ -86,6 +65,7 @@ def _draw(axes: Axes, title: str, bars: Sequence[Bar]) -> None:
     axes.set_xlim(-0.6, len(bars) - 0.4)
     axes.set_ylim(-3, 103)
     axes.set_yticks(range(0, 101, 25), [f"{each}%" for each in range(0, 101, 25)])
+    axes.xaxis.grid(visible=False)
     axes.set_title(title)
 
 
@@ -106,7 +86,3 @@ def _beyond(share: Figures, bound: str) -> float:
         return 0.0
     distance = share["share"] - share["low"] if bound == "low" else share["high"] - share["share"]
     return max(0.0, 100 * float(distance))
-
-
-def _need(module: str) -> Any:
-    return extras.need(module, "the plot of a study", "study")
