@@ -7,7 +7,15 @@ import socket
 
 from beamsplit.errors import ArgumentError
 
-__all__ = ["address", "listen"]
+__all__ = ["HEADERS", "address", "listen"]
+
+HEADERS = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+"""Of every answer, beside a policy of what its pages may load."""
 
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from beamsplit.cli.inputs import STDIN, Input, numbered
 from beamsplit.errors import ArgumentError
 
-__all__ = ["Kind", "Line", "read"]
+__all__ = ["Kind", "Line", "check_same", "read"]
 
 Kind = Literal["texts", "pictures", "anything"]
 """What a model takes."""
@@ -47,7 +47,9 @@ class _File:
         return self._line(number, {key: text}, key)
 
     def read_json(self, number: int, text: str, where: str) -> Line:
-        entry = _object(text, where)
+        from beamsplit.evaluation.tasks import json_object
+
+        entry = json_object(text, where, '{"input": ...}')
         only_image = "image" in entry and "input" not in entry
         known = "image" if self.kind == "pictures" or only_image else "input"
         self._check(entry, known, where)
@@ -100,16 +102,6 @@ def _is_json(text: str) -> bool:
     except ValueError:
         return False
     return isinstance(entry, dict) and bool({"input", "image"} & set(entry))
-
-
-def _object(text: str, where: str) -> dict[str, Any]:
-    try:
-        entry = json.loads(text)
-    except ValueError as error:
-        raise ArgumentError(f"{where} is no JSON: {error}") from error
-    if not isinstance(entry, dict):
-        raise ArgumentError(f'{where} is no JSON object: give {{"input": ...}}')
-    return entry
 
 
 def check_same(lines: Iterable[Line], written: Iterable[str], part: Path) -> int:

@@ -16,7 +16,7 @@ from beamsplit.data import read_described, read_features, read_pairs, read_proje
 from beamsplit.errors import ArgumentError
 from beamsplit.models.text import normalised
 
-__all__ = ["TASKS", "Task", "check_once", "read_lines", "read_task"]
+__all__ = ["TASKS", "Task", "check_once", "json_object", "read_lines", "read_task"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +160,7 @@ def read_lines(path: Path, example: str) -> Iterator[tuple[str, dict[str, Any]]]
     for number, line in enumerate(lines, 1):
         if line.strip():
             where = f"{path}, line {number}"
-            yield where, _entry(line, where, example)
+            yield where, json_object(line, where, example)
 
 
 def check_once(ids: Sequence[str], path: Path) -> None:
@@ -170,7 +170,8 @@ def check_once(ids: Sequence[str], path: Path) -> None:
         raise ArgumentError(f"{path} has the id {twice!r} twice: give each input its own")
 
 
-def _entry(line: str, where: str, example: str) -> dict[str, Any]:
+def json_object(line: str, where: str, example: str) -> dict[str, Any]:
+    """The object that a line of JSON is."""
     try:
         entry = json.loads(line)
     except ValueError as error:

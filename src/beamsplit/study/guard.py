@@ -14,6 +14,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from beamsplit.serving import HEADERS
+
 __all__ = ["LARGEST", "Guarded", "read_form"]
 
 LARGEST = 4096
@@ -24,11 +26,8 @@ _POLICY = (
     "frame-ancestors 'none'; base-uri 'none'"
 )
 _HEADERS = {
+    **HEADERS,
     "Content-Security-Policy": _POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
     "X-Robots-Tag": "noindex, nofollow",
     "Cache-Control": "no-store",
 }

@@ -65,48 +65,23 @@ _BEGINNINGS = (
 )
 
 
-def _translator(name: str, title: str) -> Entry:
-    suits = SUITABLE["translator"]
-    return Entry(
-        name=name,
-        task="translate",
-        title=title,
-        takes="text",
-        choice=suits,
-        max_length=60,
-        examples=_SENTENCES,
-    )
+_KINDS: dict[str, dict[str, Any]] = {
+    "translator": {"task": "translate", "takes": "text", "max_length": 60, "examples": _SENTENCES},
+    "captioner": {"task": "caption", "takes": "picture", "max_length": 20},
+    "questioner": {"task": "ask", "takes": "picture", "max_length": 20},
+    "transformers": {"task": "continue", "takes": "text", "max_length": 16, "examples": _BEGINNINGS},
+}
+"""By the kinds that `SUITABLE` knows, the last being whatever goes on from a text."""
 
 
-def _captioner(name: str, title: str) -> Entry:
-    suits = SUITABLE["captioner"]
-    return Entry(name=name, task="caption", title=title, takes="picture", choice=suits, max_length=20)
+def _of_kind(kind: str, name: str, title: str) -> Entry:
+    return Entry(name=name, title=title, choice=SUITABLE[kind], **_KINDS[kind])
 
-
-def _questioner(name: str, title: str) -> Entry:
-    suits = SUITABLE["questioner"]
-    return Entry(name=name, task="ask", title=title, takes="picture", choice=suits, max_length=20)
-
-
-def _continuer(name: str, title: str) -> Entry:
-    suits = SUITABLE["transformers"]
-    return Entry(
-        name=name,
-        task="continue",
-        title=title,
-        takes="text",
-        choice=suits,
-        max_length=16,
-        examples=_BEGINNINGS,
-    )
-
-
-_MAKERS = {"translator": _translator, "captioner": _captioner, "questioner": _questioner}
 
 OURS = (
-    _translator("en-fr", "English to French"),
-    _captioner("captioner", "Captions"),
-    _questioner("questioner", "Questions"),
+    _of_kind("translator", "en-fr", "English to French"),
+    _of_kind("captioner", "captioner", "Captions"),
+    _of_kind("questioner", "questioner", "Questions"),
 )
 
 
@@ -115,7 +90,7 @@ def _entry(name: str) -> Entry:
     path = Path(name)
     kind = storage.kind(path) if path.suffix == ".safetensors" and path.is_file() else None
     title = path.name if os.path.exists(name) else name
-    return _MAKERS.get(str(kind), _continuer)(name, title)
+    return _of_kind(kind if kind in _KINDS else "transformers", name, title)
 
 
 class Catalogue:

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers as Given
 from starlette.datastructures import MutableHeaders
 
+from beamsplit.serving import HEADERS
 from beamsplit.web.limits import Limits
 from beamsplit.web.problems import Problem, answer_to, stopping, unknown
 
@@ -33,11 +34,8 @@ POLICY = (
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 ALWAYS = {
+    **HEADERS,
     "content-security-policy": POLICY,
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
 }
 
