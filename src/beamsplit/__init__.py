@@ -7,6 +7,7 @@ import importlib.util
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from beamsplit.decoding import decode, steps
     from beamsplit.diversity import Cumulative, Diversity, Earlier, Embedding, Hamming, NGram
     from beamsplit.errors import ArgumentError, BeamsplitError, ModelError, TermError
     from beamsplit.guidance import AntiLanguageModel
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from beamsplit.model import FunctionModel, Guided, JoinableModel, PrefixModel, StepModel
     from beamsplit.recording import Recorder, Recording, record
     from beamsplit.scoring import LengthNormalised, LogProb, Scorer
-    from beamsplit.search import decode, steps
     from beamsplit.selection import Picks
     from beamsplit.step import Move, Step
     from beamsplit.strategies import (
@@ -86,7 +86,7 @@ _HOMES = {
     "model": "FunctionModel Guided JoinableModel PrefixModel StepModel",
     "recording": "Recorder Recording record",
     "scoring": "LengthNormalised LogProb Scorer",
-    "search": "decode steps",
+    "decoding": "decode steps",
     "selection": "Picks",
     "step": "Move Step",
     "strategies": "BeamSearch DiverseBeamSearch DiverseSampling DiverseSiblings DivMBest Plan Ranked Rule "

@@ -18,10 +18,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from beamsplit.decoding import steps
 from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses
 from beamsplit.model import StepModel
-from beamsplit.search import steps
 from beamsplit.step import Move, Step
 from beamsplit.strategies.plan import Strategy
 

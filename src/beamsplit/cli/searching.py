@@ -16,6 +16,7 @@ from beamsplit.choices import SUITABLE, Choice
 from beamsplit.cli.choosing import Asked
 from beamsplit.cli.inputs import Input
 from beamsplit.cli.lines import Kind
+from beamsplit.decoding import decode
 from beamsplit.errors import ArgumentError, BeamsplitError, ModelError
 from beamsplit.hypotheses import Hypotheses
 from beamsplit.model import StepModel
@@ -24,7 +25,6 @@ from beamsplit.models.pictures import LONGEST as LONGEST_CAPTION
 from beamsplit.models.pictures import PictureModel
 from beamsplit.models.translator import LONGEST as LONGEST_TRANSLATION
 from beamsplit.recording import Recording, record
-from beamsplit.search import decode
 
 __all__ = ["Searcher", "failing", "in_batches"]
 

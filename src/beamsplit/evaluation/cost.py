@@ -15,12 +15,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from beamsplit.decoding import decode
 from beamsplit.evaluation.experiment import Experiment
 from beamsplit.evaluation.methods import Method
 from beamsplit.evaluation.models import load_model
 from beamsplit.model import StepModel
 from beamsplit.progress import Progress
-from beamsplit.search import decode
 
 __all__ = ["cost"]
 

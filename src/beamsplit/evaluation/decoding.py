@@ -17,6 +17,7 @@ from typing import Any
 from torch import Tensor, nn
 
 import beamsplit
+from beamsplit.decoding import decode
 from beamsplit.errors import ArgumentError
 from beamsplit.evaluation.methods import Method
 from beamsplit.hypotheses import Hypotheses
@@ -24,7 +25,6 @@ from beamsplit.model import StepModel
 from beamsplit.models import Translator, storage
 from beamsplit.models.pictures import PictureModel
 from beamsplit.progress import Progress
-from beamsplit.search import decode
 
 __all__ = ["Cache", "decoded", "fingerprint"]
 

@@ -8,11 +8,11 @@ from typing import Any
 from torch import Tensor
 
 from beamsplit import checks
+from beamsplit.decoding import decode
 from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses
 from beamsplit.model import StepModel
 from beamsplit.models.text import normalised
-from beamsplit.search import decode
 from beamsplit.strategies import Strategy
 
 __all__ = ["check_texts", "decode_in_batches"]

@@ -11,9 +11,9 @@ from typing import Any
 
 from beamsplit.choices import Choice
 from beamsplit.columns import columns
+from beamsplit.decoding import steps
 from beamsplit.model import StepModel
 from beamsplit.recording import Recorder, Recording
-from beamsplit.search import steps
 from beamsplit.tree import draw
 from beamsplit.web.jobs import Job
 from beamsplit.web.limits import Limits
