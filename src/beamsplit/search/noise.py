@@ -20,13 +20,21 @@ _MIX_1 = -4658895280553007687
 _MIX_2 = -7723592293110705685
 
 
-def input_keys(seeds: Sequence[int], device: torch.device) -> Tensor:
-    """Scattered numbers, so that neighbouring seeds have nothing in common: [batch]."""
-    return mix(torch.tensor([seed % 2**63 for seed in seeds], dtype=torch.long, device=device))
+def input_keys(seeds: Sequence[tuple[int, int]], device: torch.device) -> Tensor:
+    """Return a key for each input, from its seed and its number: [batch].
+
+    Seeds are scattered, so that neighbouring ones have nothing in common.
+    """
+    seed, number = (torch.tensor(column, dtype=torch.long, device=device) for column in _columns(seeds))
+    return mix(seed) + number
+
+
+def _columns(seeds: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    return [seed % 2**63 for seed, _ in seeds], [number % 2**63 for _, number in seeds]
 
 
 def slot_keys(seeds: Tensor, groups: range, time: int, beams: int) -> Tensor:
-    """A key for each beam of these groups of each input: [batch] -> [batch group beam]."""
+    """Return a key for each beam of these groups of each input: [batch] -> [batch group beam]."""
     group = torch.tensor(list(groups), device=seeds.device) * _GOLDEN
     beam = torch.arange(beams, device=seeds.device) * _GOLDEN
     key = mix(mix(seeds) + time)
@@ -34,7 +42,7 @@ def slot_keys(seeds: Tensor, groups: range, time: int, beams: int) -> Tensor:
 
 
 def gumbel(keys: Tensor, size: int, dtype: torch.dtype) -> Tensor:
-    """Standard Gumbel noise: [rows] -> [rows size]."""
+    """Return standard Gumbel noise: [rows] -> [rows size]."""
     places = torch.arange(1, size + 1, device=keys.device) * _GOLDEN
     bits = mix(keys[:, None] + places)
     # The upper 32 bits, centred in their cell. Small numbers are the precise ones in floating point,
@@ -51,5 +59,5 @@ def mix(x: Tensor) -> Tensor:
 
 
 def _shifted(x: Tensor, bits: int) -> Tensor:
-    """A right shift that brings in zeros, which torch's shift of signed numbers does not."""
+    """Shift to the right and bring in zeros, which torch's shift of signed numbers does not."""
     return (x >> bits) & ((1 << (64 - bits)) - 1)

@@ -8,9 +8,10 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 from torch import Tensor
 
 from beamsplit import checks
-from beamsplit.candidates import Candidates, Scores
 from beamsplit.diversity import Diversity
 from beamsplit.errors import ArgumentError
+from beamsplit.model import Shortlist
+from beamsplit.search.shortlist import Scores
 
 __all__ = ["Plan", "Ranked", "Rule", "Schedule", "Strategy"]
 
@@ -34,12 +35,12 @@ class Rule(Protocol):
         ...
 
     @property
-    def normalised(self) -> bool:
+    def needs_model_distribution(self) -> bool:
         """Whether the rule is defined for plain log-probabilities alone: no guidance, no length scorer."""
         ...
 
     def roots(self, noise: Tensor) -> Tensor:
-        """The scores that beams begin with, given Gumbel noise, both [batch group beam].
+        """Return the scores that beams begin with, given Gumbel noise, both [batch group beam].
 
         A rule that ranks the extensions of all beams together must leave one beam open and give the
         others -inf, or it would find every extension once for each of them.
@@ -47,23 +48,23 @@ class Rule(Protocol):
         ...
 
     def survivors(self, beams: int) -> int:
-        """How many extensions of one beam can survive, in a group of this many beams."""
+        """Return how many extensions of one beam can survive, in a group of this many beams."""
         ...
 
     def perturb(self, scores: Scores, noise: Tensor) -> Scores:
-        """The scores with keys made random by Gumbel noise [rows vocab]; called if `noisy`."""
+        """Return the scores with keys made random by Gumbel noise [rows vocab]; called if `noisy`."""
         ...
 
-    def rank(self, score: Tensor, log_prob: Tensor, lists: Candidates) -> Ranked:
-        """Value all extensions of beams with this score and log_prob [batch group beam]."""
+    def rank(self, score: Tensor, log_prob: Tensor, lists: Shortlist, time: int) -> Ranked:
+        """Value all extensions of beams with this score and log_prob [batch group beam] and `time` tokens."""
         ...
 
     def pick(self, order: Tensor, count: int) -> Tensor:
-        """Places [batch group n] in order.flatten(2): the best `count` of each group, or one a beam."""
+        """Return slots [batch group n] of order.flatten(2): the best `count` of each group, or one a beam."""
         ...
 
-    def secure(self, picked: Tensor, worst: Tensor, bound: Tensor) -> bool:
-        """Whether no unlisted extension could have been picked instead, in any group.
+    def secure(self, picked: Tensor, worst: Tensor, bound: Tensor) -> Tensor:
+        """Tell for each group [batch group] whether no unlisted extension could have been picked instead.
 
         `picked` [batch group n] is the order of all picks, `worst` [batch group] that of the last one
         that matters, `bound` [batch group beam] that of `rank`. Equality does not do: the tie might go
@@ -77,12 +78,16 @@ class Plan:
     """Groups of beams, how each picks, and how they keep out of each other's way."""
 
     groups: int
-    beams: int
-    """Beams of each group."""
+    beams_per_group: int
     rule: Rule
     strengths: tuple[float, ...] = ()
     diversity: Diversity | None = None
     schedule: Schedule = "lockstep"
+
+    @property
+    def penalises(self) -> bool:
+        """Whether any group pays for repeating another."""
+        return self.diversity is not None and any(self.strengths)
 
 
 class Strategy(Protocol):
@@ -99,11 +104,13 @@ def own_strengths(strategy: Any, groups: int) -> None:
 
 
 def check_schedule(schedule: object) -> None:
+    """Raise unless this is a schedule."""
     if schedule not in ("lockstep", "staggered"):
         raise ArgumentError(f"schedule must be 'lockstep' or 'staggered', not {checks.shown(schedule)}")
 
 
 def check_term(diversity: object) -> None:
+    """Raise unless this is a diversity term."""
     if not callable(getattr(diversity, "penalty", None)) or isinstance(diversity, type):
         hint = f": write {diversity.__name__}()" if isinstance(diversity, type) else ""
         raise ArgumentError(

@@ -1,49 +1,47 @@
-"""From the tensors a search ends with to the lists a caller gets."""
+"""From the tensors that a search ends with to the lists that a caller gets."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from beamsplit.beams import Found
 from beamsplit.hypotheses import Hypotheses, Hypothesis
 from beamsplit.scoring import Scorer
+from beamsplit.search.state import FinishedPool
 
-__all__ = ["Outcome", "assemble", "rank_by"]
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What some inputs' groups have found, and which inputs of the caller's batch these are."""
-
-    inputs: Tensor  # [batch]
-    found: Found
+__all__ = ["assemble", "rank_by"]
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
     rank: float
+    slot: int  # in its group's pool
     hypothesis: Hypothesis
 
 
 def assemble(
-    outcomes: Iterable[Outcome], batch: int, scorer: Scorer, per_group: int, unique: bool
+    pools: Iterable[tuple[Tensor, FinishedPool]], batch: int, scorer: Scorer, per_group: int, unique: bool
 ) -> list[Hypotheses]:
-    """The caller's lists: the best `per_group` of each group, in the order of the whole list."""
+    """Return the caller's lists: the best `per_group` of each group, in the order of the whole list.
+
+    `pools` are given with the inputs [n] of the caller's batch that they belong to.
+    """
     lists = [Hypotheses([]) for _ in range(batch)]
     choose = _choose_unique if unique else _choose
-    for outcome in outcomes:
-        for index, groups in zip(outcome.inputs.tolist(), _entries(outcome.found, scorer), strict=True):
+    for inputs, pool in pools:
+        for index, groups in zip(inputs.tolist(), _entries(pool, scorer), strict=True):
             chosen = sorted(choose(groups, per_group), key=lambda entry: -entry.rank)
-            lists[index] = Hypotheses.ordered(entry.hypothesis for entry in chosen)
+            ranks = [entry.slot for entry in chosen]
+            lists[index] = Hypotheses.ordered([entry.hypothesis for entry in chosen], ranks)
     return lists
 
 
 def rank_by(scorer: Scorer) -> Callable[[Hypothesis], float]:
-    """How the whole list is ordered: by log-probability, seen through the scorer, without penalties."""
+    """Return what the whole list is ordered by: log-probability, as the scorer sees it, without penalties."""
 
     def rank(hypothesis: Hypothesis) -> float:
         log_prob = torch.tensor(hypothesis.log_prob, dtype=torch.double)
@@ -57,7 +55,7 @@ def _choose(groups: list[list[_Entry]], per_group: int) -> list[_Entry]:
 
 
 def _choose_unique(groups: list[list[_Entry]], per_group: int) -> list[_Entry]:
-    """Each group's best that no earlier group has; then, while there is room, the best of what is left."""
+    """Return each group's best that no earlier group has; then, while there is room, the best of what is left."""
     seen: set[tuple[int, ...]] = set()
     chosen: list[_Entry] = []
     spare: list[_Entry] = []
@@ -74,19 +72,20 @@ def _choose_unique(groups: list[list[_Entry]], per_group: int) -> list[_Entry]:
     return chosen
 
 
-def _entries(found: Found, scorer: Scorer) -> list[list[list[_Entry]]]:
-    """[input][group][place], without the empty places."""
-    lengths = (found.tokens >= 0).sum(-1)
-    rank = scorer.final(found.log_prob, lengths.clamp(min=1))
-    columns = (found.tokens, lengths, found.log_prob, found.score, found.ended, rank)
+def _entries(pool: FinishedPool, scorer: Scorer) -> list[list[list[_Entry]]]:
+    """[input][group][slot], without the empty slots."""
+    lengths = (pool.tokens >= 0).sum(-1)
+    rank = scorer.final(pool.log_prob, lengths.clamp(min=1))
+    columns = (pool.tokens, lengths, pool.log_prob, pool.score, pool.ended, pool.certified, rank)
     return [
-        [
-            [
-                _Entry(rank, Hypothesis(tuple(tokens[:length]), log_prob, score, g, ended))
-                for tokens, length, log_prob, score, ended, rank in zip(*places, strict=True)
-                if score > -torch.inf
-            ]
-            for g, places in enumerate(zip(*groups, strict=True))
-        ]
+        [_group_entries(g, zip(*slots, strict=True)) for g, slots in enumerate(zip(*groups, strict=True))]
         for groups in zip(*(column.tolist() for column in columns), strict=True)
+    ]
+
+
+def _group_entries(group: int, slots: Iterable[tuple[Any, ...]]) -> list[_Entry]:
+    return [
+        _Entry(rank, slot, Hypothesis(tuple(tokens[:length]), log_prob, score, group, ended, None, certified))
+        for slot, (tokens, length, log_prob, score, ended, certified, rank) in enumerate(slots)
+        if score > -torch.inf
     ]

@@ -1,111 +1,168 @@
-"""Groups that march in step: all of them in lockstep, a single one each when they are staggered."""
+"""The staggered schedule, the paper's parallel form: group g runs g steps behind the first.
+
+Every group sees what the groups before it picked when they stood where it stands now, so the results are those of
+`lockstep`. There are G - 1 steps more, and in each the groups pick independently of each other.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
 from functools import reduce
 
 import torch
 from torch import Tensor
 
-from beamsplit.beams import Beams, Found, append, below, take
 from beamsplit.diversity import Earlier
-from beamsplit.selection import Picks
+from beamsplit.model import Answer, Shortlist, copied, rows_of, stack_answers
+from beamsplit.options import DecodeOptions
+from beamsplit.search.asks import LAST, Abilities, Advance, Search, Start, Widen
+from beamsplit.search.frontier import Frontier
+from beamsplit.search.lists import read_lists
+from beamsplit.search.loop import Departed, snapshot
+from beamsplit.search.picking import pick
+from beamsplit.search.plan import Plan
+from beamsplit.search.rows import are_all
+from beamsplit.search.select import Selection
+from beamsplit.search.setting import Setting, room_of
+from beamsplit.search.state import FinishedPool, stack_sequences
+from beamsplit.search.step import Step
 
-__all__ = ["Cohort", "Said", "look_back"]
+__all__ = ["staggered"]
+
+_ROOTS = 0  # the first answer, as a source
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What a cohort held at one time step, for later cohorts to see. -1: no token there."""
+class _Moment:
+    """What a group held at one time step, for later groups to see. -1: no token there."""
 
     beams: Tensor  # [batch e time+1] what was picked at this step, with all that came before
-    found: Tensor  # [batch f length] hypotheses from earlier steps
-    found_now: Tensor  # [batch f length] hypotheses after this step
+    finished: Tensor  # [batch f length] hypotheses from earlier steps
+    finished_now: Tensor  # [batch f length] hypotheses after this step
+    doubt: Tensor | None  # [batch 1]
 
-    def inputs(self, keep: Tensor) -> Said:
-        """Of these inputs alone."""
-        return Said(self.beams[keep], self.found[keep], self.found_now[keep])
+    def inputs(self, keep: Tensor) -> _Moment:
+        """Return the same of these inputs alone."""
+        doubt = None if self.doubt is None else self.doubt[keep]
+        return _Moment(self.beams[keep], self.finished[keep], self.finished_now[keep], doubt)
 
 
 @dataclass(slots=True)
-class Cohort:
-    """The beams of some groups, what these groups have found, and what later cohorts may look back at."""
+class _Group:
+    """One group and what later groups may look back at, newest last."""
 
-    groups: range
-    beams: Beams
-    found: Found
-    strengths: Tensor  # [group 1 1]
-    follows: Tensor  # [1 group group 1]: does the second not come before the first?
-    said: deque[Said]  # a step each, newest last
-    line: Tensor  # 0, 1, 2, ...: the rows of the beams when all are live
-    time: int = 0
-    any_found: bool = False
-    dense: bool = False  # every beam is live
-    unmoved: bool = False  # every beam is known to stand where it stood a step ago, and to have been live
+    frontier: Frontier
+    history: deque[_Moment]
 
-    def keep_inputs(self, keep: Tensor) -> None:
-        """Forget all other inputs."""
-        self.beams = self.beams.inputs(keep)
-        self.found = self.found.inputs(keep)
-        self.said = deque((said.inputs(keep) for said in self.said), self.said.maxlen)
-
-    def spell(self, picks: Picks) -> Tensor:
-        """The picks in full, -1 where nothing was picked: [batch group pick time+1]."""
-        spelled = append(take(self.beams.tokens, picks.parent), picks.token)
-        return spelled.masked_fill((picks.score == -torch.inf).unsqueeze(-1), -1)
-
-    def extend(self, picks: Picks, in_place: bool = False) -> None:
-        """Let these picks [batch group beam] be the beams from now on; each that of its own if `in_place`."""
-        tokens, row = self.beams.tokens, self.beams.row
-        if not in_place:
-            tokens, row = take(tokens, picks.parent), row.gather(2, picks.parent)
-        self.beams = Beams(append(tokens, picks.token), picks.log_prob, picks.score, row)
-
-    def stop(self, done: Tensor) -> None:
-        """Give up the beams of groups that are done [batch group]."""
-        score = self.beams.score.masked_fill(done.unsqueeze(2), -torch.inf)
-        self.beams = replace(self.beams, score=score)
-
-    def hand_out_rows(self) -> tuple[Tensor, Tensor]:
-        """Give each live beam a row of the model's next answer, counting from 0. Returns, for each row,
-        the row of the last answer that it goes on from, and its token.
-        """
-        beams = self.beams
-        if self.unmoved:  # then the rows are still those of last time
-            return beams.row.flatten(), beams.tokens[..., -1].flatten()
-        if self.dense:
-            rows, tokens = beams.row.flatten(), beams.tokens[..., -1].flatten()
-            place = self.line
-            if place.shape != rows.shape:
-                place = self.line = torch.arange(len(rows), device=rows.device)
-            place = place.view_as(beams.row)
-        else:
-            rows, tokens = beams.row[beams.live], beams.tokens[..., -1][beams.live]
-            place = (beams.live.flatten().cumsum(0).view_as(beams.row) - 1).clamp(min=0)
-        self.beams = replace(beams, row=place)
-        return rows, tokens
-
-    def shift_rows(self, above: int, count: int) -> None:
-        """Make room for rows of other cohorts above; there are `count` in all."""
-        if above:
-            self.beams = replace(self.beams, row=(self.beams.row + above).clamp(max=count - 1))
-
-    def record(self, spelled: Tensor, found_before: Tensor) -> None:
-        """Note a step for later cohorts."""
-        self.said.append(
-            Said(spelled.flatten(1, 2), found_before.flatten(1, 2), self.found.tokens.flatten(1, 2))
-        )
+    def apply(self, selection: Selection, elsewhere: Tensor | None) -> Selection:
+        frontier, finished = self.frontier, self.frontier.pool.tokens
+        spelled = frontier.spell(selection.picks.first(frontier.setting.plan.beams_per_group))
+        selection = frontier.apply(selection, elsewhere)
+        spelled, finished, now = (held.flatten(1, 2) for held in (spelled, finished, frontier.pool.tokens))
+        self.history.append(_Moment(spelled, finished, now, frontier.doubt))
+        return selection
 
 
-def look_back(cohorts: Sequence[Cohort]) -> list[Said]:
-    """What each of these cohorts held when it stood where the cohort after them is to step now."""
-    return [cohort.said[-1 - lead] for lead, cohort in zip(range(len(cohorts), 0, -1), cohorts, strict=True)]
+def staggered(plan: Plan, options: DecodeOptions, abilities: Abilities) -> Search:
+    """Search with group g running g steps behind the first."""
+    roots = yield Start(room_of(plan, options), keeps="first")
+    setting = Setting.of(plan, options, abilities, roots)
+    if not setting.batch:
+        return
+    roots = copied(roots)  # they are looked at again when later groups start
+    groups, departed = _make_groups(setting), Departed()
+    answer: Answer | None = None
+    for number in range(options.max_length + plan.groups - 1):
+        started = groups[: number + 1]
+        sources: tuple[int, ...] = (LAST,)
+        if number < plan.groups:
+            sources = (_ROOTS,) if answer is None else (LAST, _ROOTS)
+            answer = _start_group(started[-1], answer, roots)
+        assert answer is not None, "a search without beams has ended"
+        selections = yield from _pick_all(setting, started, answer)
+        frontiers = [group.frontier for group in groups]
+        yield Step(number, frontiers[0].inputs, selections, snapshot(frontiers, departed))
+        if number + 1 >= plan.groups:
+            departed += _dismiss_finished(groups)
+            if frontiers[0].is_done:
+                return
+        # The roots' rows are copied, since later groups start from them too.
+        ask = _ask(started, rows_of(answer), sources, must_copy=number < plan.groups)
+        answer = None if ask is None else (yield ask)
 
 
-def as_earlier(said: Sequence[Said]) -> Earlier:
-    """A term's view of it."""
-    beams = torch.cat([s.beams for s in said], dim=1)
-    return Earlier(beams[..., -1], lambda: beams, lambda: reduce(below, [s.found for s in said], beams))
+def _make_groups(setting: Setting) -> list[_Group]:
+    count = setting.plan.groups
+    return [_Group(Frontier.roots(setting, range(g, g + 1)), deque(maxlen=count - g)) for g in range(count)]
+
+
+def _start_group(group: _Group, answer: Answer | None, roots: Answer) -> Answer:
+    """Put the roots' rows below those of the groups that are on their way, for one more group to start from."""
+    if answer is None:
+        return roots
+    above, frontier = rows_of(answer), group.frontier
+    frontier.rows = frontier.rows.below(above, above + rows_of(roots))
+    return stack_answers(answer, roots)
+
+
+def _pick_all(
+    setting: Setting, groups: Sequence[_Group], answer: Answer
+) -> Generator[Widen, Shortlist, tuple[Selection, ...]]:
+    """Let every group that has started take a step, in the order of the groups."""
+    lists = read_lists(setting, answer, rows_of(answer), [group.frontier for group in groups])
+    selections = []
+    for g, group in enumerate(groups):
+        before = _look_back(groups[:g])
+        doubts = [moment.doubt for moment in before if moment.doubt is not None]
+        doubt = reduce(torch.logical_or, doubts) if doubts else None
+        elsewhere = reduce(stack_sequences, [moment.finished_now for moment in before]) if before else None
+        selection = yield from pick(group.frontier, lists, _as_earlier(before) if before else None, doubt)
+        selections.append(group.apply(selection, elsewhere))
+    return tuple(selections)
+
+
+def _look_back(groups: Sequence[_Group]) -> list[_Moment]:
+    """Return what each of these groups held when it stood where the group after them is to step now."""
+    leads = range(len(groups), 0, -1)
+    return [group.history[-1 - lead] for lead, group in zip(leads, groups, strict=True)]
+
+
+def _as_earlier(moments: Sequence[_Moment]) -> Earlier:
+    """Return a term's view of it."""
+    beams = torch.cat([moment.beams for moment in moments], dim=1)
+    return Earlier(
+        beams[..., -1], lambda: beams, lambda: reduce(stack_sequences, [m.finished for m in moments], beams)
+    )
+
+
+def _dismiss_finished(groups: Sequence[_Group]) -> Departed:
+    """Let inputs without a live beam in any group leave the batch."""
+    frontiers = [group.frontier for group in groups]
+    if any(frontier.dense for frontier in frontiers):
+        return []
+    live = torch.stack([frontier.beams.live.flatten(1).any(1) for frontier in frontiers]).any(0)
+    if bool(live.all()):
+        return []
+    pool = FinishedPool.beside([frontier.pool for frontier in frontiers])
+    left = frontiers[0].inputs[~live], pool.inputs((~live).nonzero().squeeze(1))
+    keep = live.nonzero().squeeze(1)
+    for group in groups:
+        group.frontier.keep_inputs(keep)
+        group.history = deque((moment.inputs(keep) for moment in group.history), group.history.maxlen)
+    return [left]
+
+
+def _ask(groups: Sequence[_Group], count: int, sources: tuple[int, ...], must_copy: bool) -> Advance | None:
+    """Ask for one row for each live beam, whichever group it is in; None if there is none."""
+    parts = [group.frontier.hand_out_rows() for group in groups]
+    tokens, parents = (torch.cat(column) for column in zip(*parts, strict=True))
+    above = 0
+    for group in groups:
+        own = group.frontier.rows.count
+        group.frontier.rows = group.frontier.rows.below(above, len(parents))
+        above += own
+    if not len(parents):
+        return None
+    return Advance(tokens, parents if must_copy or not are_all(parents, count) else None, sources)

@@ -1,68 +1,42 @@
-"""What `steps` yields: one turn of the crank, and what became of every pick in it."""
+"""What `steps` yields: one step of a search, and what became of every pick in it."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
-from beamsplit.beams import Beams
 from beamsplit.hypotheses import Hypotheses
-from beamsplit.selection import Picks
+from beamsplit.search.select import Selection
 
-__all__ = ["Move", "Step"]
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """What some groups did in one step. Tensors are [batch group pick], best pick first; where groups
-    sample, one pick for each beam, in the order of the beams.
-    """
-
-    groups: range
-    time: int
-    picks: Picks
-    """Extensions that were considered to the last; a score of -inf marks an empty place."""
-    ended: Tensor
-    """Whether the pick's token is an end."""
-    width: int
-    """How many candidates of each beam were looked at."""
-    _beams: Beams = field(repr=False)  # what has come of it
-
-    @property
-    def beam(self) -> Tensor:
-        """What became of each pick: the beam it is from now on, or -1 if it ended or was dropped."""
-        goes_on = ~self.ended
-        beam = goes_on.cumsum(2) - 1
-        known = goes_on & (beam < self.live.shape[2])
-        beam = torch.where(known, beam, 0)
-        return torch.where(known & self.live.gather(2, beam), beam, -1)
-
-    @property
-    def live(self) -> Tensor:
-        """[batch group beam]: does the beam live on?"""
-        return self._beams.live
+__all__ = ["Step"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Step:
-    """One turn of the crank."""
+    """One step of a search."""
 
     number: int
     """Counts from 0; `DivMBest` goes on counting from run to run."""
     inputs: Tensor
     """[batch] which of the caller's inputs were decoded in this step."""
-    moves: tuple[Move, ...]
-    """What the groups did: one move for all of them in lockstep, one for each if staggered."""
-    _assemble: Callable[[], list[Hypotheses]] = field(repr=False)
+    selections: tuple[Selection, ...]
+    """What the groups did: one selection for all of them in lockstep, one for each if staggered."""
+    assemble: Callable[[], list[Hypotheses]] = field(repr=False, compare=False)
 
-    @property
+    @functools.cached_property
     def hypotheses(self) -> list[Hypotheses]:
         """What the search would return if it stopped here; of the last step, its result."""
-        return self._assemble()
+        return self.assemble()
+
+    @property
+    def certified(self) -> Tensor:
+        """[batch] whether no candidate outside the lists could have been picked in this step, by any group."""
+        return torch.cat([selection.certified for selection in self.selections], dim=1).all(1)
 
     def with_text(self, to_text: Callable[[tuple[int, ...]], str]) -> Step:
-        """The same step, whose hypotheses have their text."""
-        return replace(self, _assemble=lambda: [found.with_text(to_text) for found in self._assemble()])
+        """Return the same step, whose hypotheses have their text."""
+        return replace(self, assemble=lambda: [found.with_text(to_text) for found in self.assemble()])

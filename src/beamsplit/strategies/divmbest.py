@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
 
 from beamsplit import checks
 from beamsplit.diversity import Diversity, NGram
-from beamsplit.strategies.beam import Maximise
-from beamsplit.strategies.plan import Plan, check_term, own_strengths
+from beamsplit.hypotheses import Hypotheses, Hypothesis
+from beamsplit.options import DecodeOptions
+from beamsplit.scoring import Scorer
+from beamsplit.search.asks import Abilities, Search
+from beamsplit.search.loop import lockstep
+from beamsplit.search.plan import Plan, check_term, own_strengths
+from beamsplit.search.results import rank_by
+from beamsplit.search.rules import Maximise
+from beamsplit.search.step import Step
 
 __all__ = ["DivMBest"]
+
+_Kept = list[list[Hypothesis]]  # of each input
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,12 +45,69 @@ class DivMBest:
         own_strengths(self, self.runs)
         check_term(self.diversity)
 
+    @property
+    def kept_per_group(self) -> int:
+        return 1
+
     def plan(self, run: int = 0) -> Plan:
-        """The plan of one run. The first has nothing to avoid."""
+        """Return the plan of one run. The first has nothing to avoid."""
         return Plan(
             groups=1,
-            beams=int(self.beams),
+            beams_per_group=int(self.beams),
             rule=Maximise(),
             strengths=(checks.strengths(self.strength, self.runs)[run],),
             diversity=self.diversity,
         )
+
+    def search(self, options: DecodeOptions, abilities: Abilities) -> Search:
+        """Run one beam search after another. Group g of the result is what run g has kept."""
+        kept: _Kept = []
+        every = replace(options, return_per_group=None, unique=False)
+        steps_before = 0
+        for run in range(self.runs):
+            search = lockstep(self.plan(run), every, abilities, avoid=_as_tensor(kept) if run else None)
+            event, last = next(search, None), None
+            while event is not None:
+                if isinstance(event, Step):
+                    last = functools.partial(_with_best, kept, event, run, options.unique)
+                    yield _as_run(event, run, steps_before, last, options.ranking)
+                    count, event = event.number + 1, next(search, None)
+                else:
+                    event = search.send((yield event))
+            if last is None:  # an empty batch
+                return
+            kept = last()
+            steps_before += count
+
+
+def _as_run(step: Step, run: int, steps_before: int, kept: Callable[[], _Kept], scorer: Scorer) -> Step:
+    selections = tuple(replace(each, groups=range(run, run + 1)) for each in step.selections)
+    assemble = functools.partial(_lists, kept, scorer)
+    return replace(step, number=steps_before + step.number, selections=selections, assemble=assemble)
+
+
+def _with_best(kept: _Kept, step: Step, run: int, unique: bool) -> _Kept:
+    """Return what was kept before, and of each input's list in this run the best (that is new, if `unique`)."""
+    extended = []
+    for index, found in enumerate(step.hypotheses):
+        before = kept[index] if run else []
+        taken = {h.tokens for h in before} if unique else set()
+        fresh = [replace(h, group=run) for group in found.groups for h in group if h.tokens not in taken]
+        extended.append(before + fresh[:1])
+    return extended
+
+
+def _lists(kept: Callable[[], _Kept], scorer: Scorer) -> list[Hypotheses]:
+    rank = rank_by(scorer)
+    return [Hypotheses.ordered(sorted(each, key=lambda h: -rank(h))) for each in kept()]
+
+
+def _as_tensor(kept: _Kept) -> Tensor:
+    """Return [batch e length], -1 after the ends and where an input has kept fewer."""
+    count = max(len(each) for each in kept)
+    length = max((len(h.tokens) for each in kept for h in each), default=0)
+    tokens = torch.full((len(kept), count, length), -1)
+    for index, each in enumerate(kept):
+        for e, hypothesis in enumerate(each):
+            tokens[index, e, : len(hypothesis.tokens)] = torch.tensor(hypothesis.tokens)
+    return tokens

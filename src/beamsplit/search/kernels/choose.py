@@ -1,7 +1,7 @@
 """One kernel for one step of beam search in groups: what `settle` and its callers do in a hundred small ones.
 
 A program handles one input. It lets group after group pick from its candidate lists, penalised by how often
-earlier groups have said the token (the Hamming term), sorts out what ends and what lives on, and checks the
+earlier groups have picked the token (the Hamming term), sorts out what ends and what lives on, and checks the
 certificate. Groups come one after another here, so there are no rounds; the results are those of the rounds.
 """
 
@@ -12,11 +12,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from beamsplit.beams import Beams
-from beamsplit.candidates import Candidates
-from beamsplit.chosen import Chosen
-from beamsplit.kernels import on_device_of, power_of_two
-from beamsplit.selection import Picks
+from beamsplit.model import Shortlist
+from beamsplit.search.kernels import Chosen, on_device_of, power_of_two
+from beamsplit.search.select import Picks
+from beamsplit.search.state import Beams
 
 __all__ = ["choose", "fits"]
 
@@ -25,21 +24,21 @@ _MOST_PAIRS = 1 << 14  # numbers that one program compares at once
 
 
 def fits(beams: Beams, width: int) -> bool:
-    """Whether the kernel can be used for lists of this width."""
+    """Tell whether the kernel can be used for lists of this width."""
     _, groups, per_group = beams.score.shape
     return power_of_two(per_group * width) * power_of_two(groups * per_group) <= _MOST_PAIRS
 
 
 def choose(
-    beams: Beams, lists: Candidates, strengths: Tensor | None, is_end: Tensor, count: int, keep: int
+    beams: Beams, lists: Shortlist, strengths: Tensor | None, is_end: Tensor, count: int, keep: int
 ) -> Chosen:
-    """`count` picks for each group; of those that do not end, the first `keep` live on.
+    """Return `count` picks for each group; of those that do not end, the first `keep` live on.
 
     `strengths` [group 1 1] weigh the penalty; None: nobody pays.
     """
     batch, groups, per_group = beams.score.shape
     width = lists.tokens.shape[-1]
-    like, index = beams.score, beams.row
+    like, index = beams.score, lists.tokens
     # Few large tensors: here every small one costs as much as a small kernel.
     picked, picked_scores = index.new_empty(3, batch, groups, count), like.new_empty(3, batch, groups, count)
     live, live_scores = index.new_empty(2, batch, groups, keep), like.new_empty(3, batch, groups, keep)
@@ -72,13 +71,13 @@ def choose(
     found = int(flags)
     parent, token, ends = picked.unbind()
     live_parent, live_token = live.unbind()
+    certain = not found & _UNCERTAIN
     return Chosen(
         _picks(parent, token, picked_scores),
         ends.bool(),
+        survivors=_picks(live_parent, live_token, live_scores),
         any_end=bool(found & _ENDS),
-        live=_picks(live_parent, live_token, live_scores),
-        width=width,
-        secure=not found & _UNCERTAIN,
+        doubt=None if certain else torch.ones(batch, groups, dtype=torch.bool, device=like.device),
         full=not found & _GAPS,
         in_place=not found & _MOVES,
     )

@@ -1,6 +1,6 @@
 """One kernel from logits to candidate lists: each row's normaliser, its best tokens and a bound on the rest.
 
-A program handles one row. It cuts the row into columns, as `candidates.top_tokens` does: the best tokens are
+A program handles one row. It cuts the row into columns, as `search.shortlist.top_tokens` does: the best tokens are
 in the columns with the largest maxima. The row is read twice, for the maxima and for the normaliser, and the
 few columns of interest once more.
 
@@ -10,15 +10,18 @@ depend on how long the lists are.
 
 from __future__ import annotations
 
+import functools
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from beamsplit.candidates import Candidates
-from beamsplit.kernels import on_device_of, power_of_two
+from beamsplit.model import Shortlist
+from beamsplit.search.kernels import on_device_of, power_of_two
+from beamsplit.search.shortlist import Scores
 
-__all__ = ["LONGEST", "knows", "shortlist"]
+__all__ = ["LONGEST", "KernelReader", "knows", "shortlist"]
 
 LONGEST = 64  # tokens of a list that the kernel makes
 _COLUMNS = 2048
@@ -26,7 +29,7 @@ _LARGEST_VOCABULARY = 1 << 19  # vocabulary: the columns of interest must fit in
 
 
 def knows(logits: Tensor) -> bool:
-    """Whether the kernel can read such logits [rows vocab]."""
+    """Tell whether the kernel can read such logits [rows vocab]."""
     vocabulary = logits.shape[1]
     return (
         logits.dtype in (torch.float32, torch.bfloat16, torch.float16)
@@ -35,8 +38,25 @@ def knows(logits: Tensor) -> bool:
     )
 
 
-def shortlist(logits: Tensor, width: int) -> tuple[Candidates, Tensor]:
-    """The `width` best tokens of each row, at most `LONGEST`; and the rows' normalisers [rows]."""
+class KernelReader:
+    """Reads logits by the kernel, and by torch where lists are longer than it can make them."""
+
+    def __init__(self, logits: Tensor) -> None:
+        self._logits = logits
+
+    @functools.cached_property
+    def scores(self) -> Scores:
+        log_prob = self._logits.float() - shortlist(self._logits, 1)[1].unsqueeze(1)
+        return Scores(log_prob, log_prob, log_prob)
+
+    def shortlist(self, width: int) -> Shortlist:
+        if width <= LONGEST:
+            return shortlist(self._logits, width)[0]
+        return self.scores.shortlist(width)
+
+
+def shortlist(logits: Tensor, width: int) -> tuple[Shortlist, Tensor]:
+    """Return the `width` best tokens of each row, at most `LONGEST`; and the rows' normalisers [rows]."""
     rows, vocabulary = logits.shape
     tokens = torch.empty(rows, width, dtype=torch.long, device=logits.device)
     log_prob = torch.empty(rows, width, dtype=torch.float32, device=logits.device)
@@ -61,7 +81,7 @@ def shortlist(logits: Tensor, width: int) -> tuple[Candidates, Tensor]:
             num_warps=8,
             enable_fp_fusion=False,
         )
-    return Candidates(tokens, log_prob, log_prob, log_prob, rest), normaliser
+    return Shortlist(tokens, log_prob, rest), normaliser
 
 
 @triton.jit  # type: ignore[untyped-decorator]
