@@ -104,7 +104,7 @@ class AntiLanguageModel:
 def _logits(answer: Answer) -> Tensor:
     if isinstance(answer, Shortlist):
         raise ModelError(
-            "AntiLanguageModel compares whole vocabularies, and one of its models answers with candidate lists: "
-            "use models that return logits"
+            "AntiLanguageModel compares whole vocabularies, and one of its models answers with candidate "
+            "lists: use models that return logits"
         )
     return plain(answer)

@@ -28,7 +28,7 @@ class Hypothesis:
     """Whether it ended by an end token; if not, it ran into max_length."""
     text: str | None = None
     certified: bool = True
-    """Whether every choice that led to it was certain. Only candidate lists that are too short leave doubt."""
+    """Whether every choice that led to it was certain. Only lists that are too short leave doubt."""
 
 
 class Hypotheses(Sequence[Hypothesis]):

@@ -1,7 +1,8 @@
 """The contract of models: three verbs, what they may answer with, and what a model may offer besides.
 
-The search calls `start`, `step` and `select`. Everything else here is optional: a model that offers more is found
-by its methods and attributes, and the search makes use of it. docs/models.md has all of it in one table.
+The search calls `start`, `step` and `select`. Everything else here is optional: a model that offers more is
+found by its methods and attributes, and the search makes use of it. docs/models.md has all of it in one
+table.
 """
 
 from __future__ import annotations
@@ -171,9 +172,9 @@ class RoomModel(StepModel, Protocol):
 class AdvancingModel(StepModel, Protocol):
     """A model that moves rows and steps in one call.
 
-    With an attribute `fixed_rows = True` it is asked for the same number of rows every time: one for each beam,
-    in the order of inputs, groups and beams. Rows of beams that are no longer live have token 0, and their
-    answers are ignored.
+    With an attribute `fixed_rows = True` it is asked for the same number of rows every time: one for each
+    beam, in the order of inputs, groups and beams. Rows of beams that are no longer live have token 0, and
+    their answers are ignored.
     """
 
     def advance(self, state: State, parents: Tensor | None, tokens: Tensor) -> tuple[Answer, State]:
@@ -258,8 +259,8 @@ def has_fixed_rows(model: object) -> bool:
     fixed = bool(getattr(model, "fixed_rows", False))
     if fixed and not isinstance(model, AdvancingModel):
         raise ArgumentError(
-            f"{type(model).__name__}.fixed_rows is True, which needs a method advance(state, parents, tokens): "
-            "add it, or leave fixed_rows out"
+            f"{type(model).__name__}.fixed_rows is True, which needs a method "
+            "advance(state, parents, tokens): add it, or leave fixed_rows out"
         )
     return fixed
 
@@ -290,7 +291,7 @@ def _kind(value: Any) -> str:
 
 
 def as_tensor(values: Any) -> Tensor:
-    """Return a tensor of these values: a numpy array, or anything that becomes one, without a copy if possible."""
+    """Return a tensor of a numpy array, or of anything that becomes one; without a copy if possible."""
     if isinstance(values, Tensor):
         return values
     array = np.asarray(values)

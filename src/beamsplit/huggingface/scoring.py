@@ -20,8 +20,8 @@ __all__ = ["AsIn455", "GenerationScorer"]
 class AsIn455:
     """Stop as the group beam search of transformers 4.55 did, and not as its beam search does.
 
-    A group is judged by the best candidate of a step even if it has just ended. At the last step a group that is
-    done takes nothing unfinished.
+    A group is judged by the best candidate of a step even if it has just ended. At the last step a group
+    that is done takes nothing unfinished.
     """
 
     takes_unfinished = False

@@ -1,7 +1,8 @@
 """Drivers: they ask the model what a search wants to know.
 
-A search yields what it asks. `States` turns that into calls of the model's verbs and keeps the model's states. The two
-drivers differ in one thing alone: `drive` takes what a verb returns, `drive_async` awaits it where it is awaitable.
+A search yields what it asks. `States` turns that into calls of the model's verbs and keeps the model's
+states. The two drivers differ in one thing alone: `drive` takes what a verb returns, `drive_async` awaits
+it where it is awaitable.
 """
 
 from __future__ import annotations
@@ -65,9 +66,11 @@ class _States:
         model = self._model
         if ask.keeps == "all" and not keeps_earlier_steps(model):
             raise ArgumentError(
-                "the search returns to earlier steps, which needs a model with keeps_earlier_steps = True and a "
-                f"join method, and {type(model).__name__} is none: use another strategy"
+                "the search returns to earlier steps, which needs a model with keeps_earlier_steps = True "
+                f"and a join method, and {type(model).__name__} is none: use another strategy"
             )
+        if ask.keeps == "first":
+            joinable(model)
         self._keeps, self._kept = ask.keeps, []
         if isinstance(model, RoomModel):
             value = yield _Call(model.start_with_room(self._inputs, ask.room))

@@ -79,7 +79,8 @@ class Frontier:
     def first_width(self) -> int:
         """How many candidates to list at first.
 
-        The first step may well need as many as can matter, since all beams spring from one; later ones seldom do.
+        The first step may well need as many as can matter, since all beams spring from one; later ones
+        seldom do.
         """
         if self.time:
             return self.width

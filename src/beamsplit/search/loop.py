@@ -7,8 +7,8 @@
         apply the picks                   ends go to the group's pool; groups that are done stop
         step the model                    one row a live beam, however many groups
 
-The loop yields what it asks of the model and is sent the answer, so that whoever drives it decides how the model is
-called. `staggered` has the same loop for groups that run one step behind each other.
+The loop yields what it asks of the model and is sent the answer, so that whoever drives it decides how the
+model is called. `staggered` has the same loop for groups that run one step behind each other.
 """
 
 from __future__ import annotations

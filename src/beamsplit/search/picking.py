@@ -24,8 +24,8 @@ def pick(
 ) -> Generator[Widen, Shortlist, Selection]:
     """Let the groups of a frontier pick.
 
-    `outside` is what earlier groups hold that do not step together with these; `doubt_outside` [batch 1] whether
-    that is in doubt.
+    `outside` is what earlier groups hold that do not step together with these; `doubt_outside` [batch 1]
+    whether that is in doubt.
     """
     penalty = frontier.penalty(outside)
     width = first = frontier.first_width

@@ -55,7 +55,7 @@ def _choose(groups: list[list[_Entry]], per_group: int) -> list[_Entry]:
 
 
 def _choose_unique(groups: list[list[_Entry]], per_group: int) -> list[_Entry]:
-    """Return each group's best that no earlier group has; then, while there is room, the best of what is left."""
+    """Return each group's best that no earlier group has, and fill up with the best of what is left."""
     seen: set[tuple[int, ...]] = set()
     chosen: list[_Entry] = []
     spare: list[_Entry] = []

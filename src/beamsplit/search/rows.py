@@ -1,8 +1,8 @@
 """Beams and rows: which row of the model's last answer stands for each beam.
 
-A model sees rows, one below the other, and knows nothing of groups. A search sees beams. This is the one place
-where the two meet. A beam goes on from its parent's row (`follow`); then every live beam is given a row of its own
-(`hand_out`), and the model is told which row of its last answer each new row goes on from.
+A model sees rows, one below the other, and knows nothing of groups. A search sees beams. This is the one
+place where the two meet. A beam goes on from its parent's row (`follow`); then every live beam is given a
+row of its own (`hand_out`), and the model is told which row of its last answer each new row goes on from.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """One step of some groups: from candidate lists to survivors.
 
-Groups depend on each other: each pays for repeating what the groups before it pick at this same step. The plain way
-is one group after another. Here all groups pick at once, as if the others stood still, and pick again until nothing
-changes. Group g cannot change after round g+1, since it depends on earlier groups alone, so this ends, and it ends
-in what one after another would have given. It takes a handful of rounds where the plain way takes as many as there
-are groups.
+Groups depend on each other: each pays for repeating what the groups before it pick at this same step. The
+plain way is one group after another. Here all groups pick at once, as if the others stood still, and pick
+again until nothing changes. Group g cannot change after round g+1, since it depends on earlier groups
+alone, so this ends, and it ends in what one after another would have given. It takes a handful of rounds
+where the plain way takes as many as there are groups.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class GroupPenalty:
     def least(
         self, beams: Beams, prefix: Tensor, picked: _Choice | None, dtype: torch.dtype
     ) -> Tensor | None:
-        """Return [batch group beam] what any candidate costs at least, listed or not, if the term can tell."""
+        """Return [batch group beam] the least that any candidate costs, listed or not, if the term can tell."""
         least = getattr(self.term, "least", None)
         if least is None or (picked is None and self.outside is None):
             return None
@@ -281,8 +281,8 @@ def _check_values(penalty: GroupPenalty, cost: Tensor, penalties: Callable[[], T
         return
     if bool(((of_term := penalties()) >= 0).all()) and bool((of_term < torch.inf).all()):
         raise ArgumentError(
-            f"strength={float(penalty.strengths.max()):g} times a penalty of {float(of_term.max()):g} is more than "
-            f"{str(cost.dtype).removeprefix('torch.')} holds: give a smaller strength"
+            f"strength={float(penalty.strengths.max()):g} times a penalty of {float(of_term.max()):g} is more "
+            f"than {str(cost.dtype).removeprefix('torch.')} holds: give a smaller strength"
         )
     values = cost[~((cost >= 0) & (cost < torch.inf))].tolist()
     value = next((c for c in values if c == c), values[0])  # NaN last: the first group's is 0 times infinity

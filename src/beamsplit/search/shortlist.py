@@ -1,7 +1,7 @@
 """From a model's answer to candidate lists: each row's best tokens, and a bound on every token left out.
 
-Whole rows of the vocabulary are read here, once a step for all rows of all groups (samplers add their noise on the
-way). Everything behind works on lists of a few dozen tokens.
+Whole rows of the vocabulary are read here, once a step for all rows of all groups (samplers add their noise
+on the way). Everything behind works on lists of a few dozen tokens.
 """
 
 from __future__ import annotations
@@ -191,8 +191,8 @@ def check_lists(lists: Shortlist, rows: int | None) -> None:
     for name, column in columns.items():
         if column.shape != lists.tokens.shape or not column.is_floating_point():
             raise ModelError(
-                f"the model returned a Shortlist with {name} of {column.dtype} {list(column.shape)} for tokens of "
-                f"{shape}: they must be floating-point, one for each token"
+                f"the model returned a Shortlist with {name} of {column.dtype} {list(column.shape)} for tokens "
+                f"of {shape}: they must be floating-point, one for each token"
             )
     if lists.rest.shape != (shape[0],):
         raise ModelError(
@@ -211,8 +211,8 @@ def _check_log_probs(lists: Shortlist) -> None:
     if bool(bad.any()):
         row = int(bad.nonzero()[0, 0])
         raise ModelError(
-            f"the model returned a Shortlist with log-probabilities {lists.log_prob[row].tolist()[:3]}... in row "
-            f"{row} of {len(bad)}: they must be normalised, so none above 0 or NaN, and one at least finite"
+            f"the model returned a Shortlist with log-probabilities {lists.log_prob[row].tolist()[:3]}... in "
+            f"row {row} of {len(bad)}: they must be normalised, none above 0 or NaN, and one at least finite"
         )
     ordered = lists.tokens.masked_fill(lists.log_prob == -torch.inf, -1).sort(dim=1).values
     twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)

@@ -1,7 +1,7 @@
 """The staggered schedule, the paper's parallel form: group g runs g steps behind the first.
 
-Every group sees what the groups before it picked when they stood where it stands now, so the results are those of
-`lockstep`. There are G - 1 steps more, and in each the groups pick independently of each other.
+Every group sees what the groups before it picked when they stood where it stands now, so the results are
+those of `lockstep`. There are G - 1 steps more, and in each the groups pick independently of each other.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class _Group:
 
 def staggered(plan: Plan, options: DecodeOptions, abilities: Abilities) -> Search:
     """Search with group g running g steps behind the first."""
-    roots = yield Start(room_of(plan, options), keeps="first")
+    roots = yield Start(room_of(plan, options), keeps="first" if plan.groups > 1 else "last")
     setting = Setting.of(plan, options, abilities, roots)
     if not setting.batch:
         return
@@ -78,7 +78,8 @@ def staggered(plan: Plan, options: DecodeOptions, abilities: Abilities) -> Searc
         started = groups[: number + 1]
         sources: tuple[int, ...] = (LAST,)
         if number < plan.groups:
-            sources = (_ROOTS,) if answer is None else (LAST, _ROOTS)
+            if number:
+                sources = (_ROOTS,) if answer is None else (LAST, _ROOTS)
             answer = _start_group(started[-1], answer, roots)
         assert answer is not None, "a search without beams has ended"
         selections = yield from _pick_all(setting, started, answer)
@@ -99,7 +100,7 @@ def _make_groups(setting: Setting) -> list[_Group]:
 
 
 def _start_group(group: _Group, answer: Answer | None, roots: Answer) -> Answer:
-    """Put the roots' rows below those of the groups that are on their way, for one more group to start from."""
+    """Put the roots' rows below those of the groups on their way, for one more group to start from."""
     if answer is None:
         return roots
     above, frontier = rows_of(answer), group.frontier

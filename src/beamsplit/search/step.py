@@ -34,7 +34,7 @@ class Step:
 
     @property
     def certified(self) -> Tensor:
-        """[batch] whether no candidate outside the lists could have been picked in this step, by any group."""
+        """[batch] whether no candidate outside the lists could have been picked by any group."""
         return torch.cat([selection.certified for selection in self.selections], dim=1).all(1)
 
     def with_text(self, to_text: Callable[[tuple[int, ...]], str]) -> Step:

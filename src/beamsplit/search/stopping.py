@@ -65,8 +65,8 @@ class Stopping:
     ) -> FinishedPool:
         """Add to the pool the hypotheses that end at this step.
 
-        `found` are the picks in full. An end counts if it is among the best picks, as many as there are beams.
-        At the last step everything that would live on is complete too.
+        `found` are the picks in full. An end counts if it is among the best picks, as many as there are
+        beams. At the last step everything that would live on is complete too.
         """
         complete = selection.ended.clone()
         complete[..., self.beams :] = False

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,8 +13,7 @@ from beamsplit import checks
 from beamsplit.diversity import Diversity, NGram
 from beamsplit.hypotheses import Hypotheses, Hypothesis
 from beamsplit.options import DecodeOptions
-from beamsplit.scoring import Scorer
-from beamsplit.search.asks import Abilities, Search
+from beamsplit.search.asks import Abilities, Ask, Search
 from beamsplit.search.loop import lockstep
 from beamsplit.search.plan import Plan, check_term, own_strengths
 from beamsplit.search.results import rank_by
@@ -66,28 +65,51 @@ class DivMBest:
         steps_before = 0
         for run in range(self.runs):
             search = lockstep(self.plan(run), every, abilities, avoid=_as_tensor(kept) if run else None)
-            event, last = next(search, None), None
-            while event is not None:
-                if isinstance(event, Step):
-                    last = functools.partial(_with_best, kept, event, run, options.unique)
-                    yield _as_run(event, run, steps_before, last, options.ranking)
-                    count, event = event.number + 1, next(search, None)
-                else:
-                    event = search.send((yield event))
+            last = yield from _relay(search, _Run(run, steps_before, kept, options))
             if last is None:  # an empty batch
                 return
-            kept = last()
-            steps_before += count
+            kept = _with_best(kept, last, run, options.unique)
+            steps_before += last.number + 1
 
 
-def _as_run(step: Step, run: int, steps_before: int, kept: Callable[[], _Kept], scorer: Scorer) -> Step:
-    selections = tuple(replace(each, groups=range(run, run + 1)) for each in step.selections)
-    assemble = functools.partial(_lists, kept, scorer)
-    return replace(step, number=steps_before + step.number, selections=selections, assemble=assemble)
+@dataclass(frozen=True)
+class _Run:
+    """One of the runs, and what came before it."""
+
+    number: int
+    steps_before: int
+    kept: _Kept
+    options: DecodeOptions
+
+    def show(self, step: Step) -> Step:
+        """Return the step as one of the whole search."""
+        selections = tuple(
+            replace(each, groups=range(self.number, self.number + 1)) for each in step.selections
+        )
+        number = self.steps_before + step.number
+        return replace(step, number=number, selections=selections, assemble=lambda: self._lists(step))
+
+    def _lists(self, step: Step) -> list[Hypotheses]:
+        rank = rank_by(self.options.ranking)
+        kept = _with_best(self.kept, step, self.number, self.options.unique)
+        return [Hypotheses.ordered(sorted(each, key=lambda h: -rank(h))) for each in kept]
+
+
+def _relay(search: Search, run: _Run) -> Generator[Ask | Step, Any, Step | None]:
+    """Pass on what a run asks, and its steps as steps of the whole search. Returns the run's last step."""
+    reply, last = None, None
+    while True:
+        try:
+            event = search.send(reply)
+        except StopIteration:
+            return last
+        if isinstance(event, Step):
+            last, event = event, run.show(event)
+        reply = yield event
 
 
 def _with_best(kept: _Kept, step: Step, run: int, unique: bool) -> _Kept:
-    """Return what was kept before, and of each input's list in this run the best (that is new, if `unique`)."""
+    """Return what was kept before and the best of this run (the best that is new, if `unique`)."""
     extended = []
     for index, found in enumerate(step.hypotheses):
         before = kept[index] if run else []
@@ -95,11 +117,6 @@ def _with_best(kept: _Kept, step: Step, run: int, unique: bool) -> _Kept:
         fresh = [replace(h, group=run) for group in found.groups for h in group if h.tokens not in taken]
         extended.append(before + fresh[:1])
     return extended
-
-
-def _lists(kept: Callable[[], _Kept], scorer: Scorer) -> list[Hypotheses]:
-    rank = rank_by(scorer)
-    return [Hypotheses.ordered(sorted(each, key=lambda h: -rank(h))) for each in kept()]
 
 
 def _as_tensor(kept: _Kept) -> Tensor:

@@ -61,8 +61,9 @@ class DiverseSiblings:
     A beam's second choice must then beat other beams' first ones by a margin, so fewer survivors share
     a parent. With rate=0 it is beam search.
 
-    First tokens are not ranked, unless `rank_root`: they all extend one empty prefix, and a token's rank there
-    would cancel its later ranks, where they should count (rate * (1 + 2) is as much as rate * (2 + 1)).
+    First tokens are not ranked, unless `rank_root`: they all extend one empty prefix, and a token's rank
+    there would cancel its later ranks, where they should count (rate * (1 + 2) is as much as rate * (2 +
+    1)).
     """
 
     beams: int

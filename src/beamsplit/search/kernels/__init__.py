@@ -1,7 +1,8 @@
 """GPU kernels, and the one door to them.
 
-Each kernel has a twin in plain torch, which takes over where there is no GPU, no Triton, or a case that the kernel does
-not know. Only this module decides. Modules of kernels are imported when first used, since not everyone has Triton.
+Each kernel has a twin in plain torch, which takes over where there is no GPU, no Triton, or a case that the
+kernel does not know. Only this module decides. Modules of kernels are imported when first used, since not
+everyone has Triton.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Chosen(NamedTuple):
 
 
 def available(tensor: Tensor) -> bool:
-    """Tell whether Triton can work on this tensor: on a GPU, or anywhere while its interpreter is switched on.
+    """Tell whether Triton can work on this tensor: on a GPU, or anywhere while its interpreter is on.
 
     The environment variable BEAMSPLIT_KERNELS=0 says not to.
     """

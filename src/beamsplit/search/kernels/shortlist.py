@@ -1,8 +1,8 @@
 """One kernel from logits to candidate lists: each row's normaliser, its best tokens and a bound on the rest.
 
-A program handles one row. It cuts the row into columns, as `search.shortlist.top_tokens` does: the best tokens are
-in the columns with the largest maxima. The row is read twice, for the maxima and for the normaliser, and the
-few columns of interest once more.
+A program handles one row. It cuts the row into columns, as `search.shortlist.top_tokens` does: the best
+tokens are in the columns with the largest maxima. The row is read twice, for the maxima and for the
+normaliser, and the few columns of interest once more.
 
 The normaliser may differ from torch's in its last bit, since the sum is taken in another order. It does not
 depend on how long the lists are.
