@@ -132,7 +132,7 @@ class GroupPenalty:
     def least(
         self, beams: Beams, prefix: Tensor, picked: _Choice | None, dtype: torch.dtype
     ) -> Tensor | None:
-        """Return [batch group beam] the least that any candidate costs, listed or not, if the term can tell."""
+        """Return [batch group beam] the least that any token costs, listed or not, if the term can tell."""
         least = getattr(self.term, "least", None)
         if least is None or (picked is None and self.outside is None):
             return None
@@ -280,9 +280,10 @@ def _check_values(penalty: GroupPenalty, cost: Tensor, penalties: Callable[[], T
     if float(least) >= 0 and float(most) < torch.inf:
         return
     if bool(((of_term := penalties()) >= 0).all()) and bool((of_term < torch.inf).all()):
+        strength, most = float(penalty.strengths.max()), float(of_term.max())
         raise ArgumentError(
-            f"strength={float(penalty.strengths.max()):g} times a penalty of {float(of_term.max()):g} is more "
-            f"than {str(cost.dtype).removeprefix('torch.')} holds: give a smaller strength"
+            f"strength={strength:g} times a penalty of {most:g} is more than "
+            f"{str(cost.dtype).removeprefix('torch.')} holds: give a smaller strength"
         )
     values = cost[~((cost >= 0) & (cost < torch.inf))].tolist()
     value = next((c for c in values if c == c), values[0])  # NaN last: the first group's is 0 times infinity

@@ -191,8 +191,8 @@ def check_lists(lists: Shortlist, rows: int | None) -> None:
     for name, column in columns.items():
         if column.shape != lists.tokens.shape or not column.is_floating_point():
             raise ModelError(
-                f"the model returned a Shortlist with {name} of {column.dtype} {list(column.shape)} for tokens "
-                f"of {shape}: they must be floating-point, one for each token"
+                f"the model returned a Shortlist with {name} of {column.dtype} {list(column.shape)} for "
+                f"tokens of {shape}: they must be floating-point, one for each token"
             )
     if lists.rest.shape != (shape[0],):
         raise ModelError(
