@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
-from benchmarks.decoding import Case, measure_decoding
-from benchmarks.selecting import measure_selection
+from research.benchmarks.decoding import Case, measure_decoding
+from research.benchmarks.selecting import measure_selection
 
 CASES = [
     Case("GRU 1000, V=10k", vocabulary=10_000, kind="gru", batch=1),
@@ -30,7 +30,7 @@ CASES = [
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m research.benchmarks", description=__doc__)
     parser.add_argument(
         "--json", type=Path, metavar="FILE", default=Path("benchmark.json"), help="(default %(default)s)"
     )

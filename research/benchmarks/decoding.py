@@ -1,4 +1,4 @@
-"""Whole decodes: diverse beam search, beam search, and the bare model calls they make."""
+"""Time whole decodes: diverse beam search, beam search, and the bare model calls they make."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import beamsplit
 from beamsplit import BeamSearch, DiverseBeamSearch
-from benchmarks.models import DotModel, GruModel
-from benchmarks.timing import take_turns
+from research.benchmarks.models import DotModel, GruModel
+from research.benchmarks.timing import take_turns
 
 __all__ = ["Case", "measure_decoding"]
 
@@ -59,7 +59,7 @@ def measure_decoding(case: Case, turns: int) -> dict[str, Any]:
 
 
 def bare_calls(model: GruModel | DotModel, decode: Callable[[], object]) -> Callable[[], object]:
-    """The model calls of a decode, on the same tokens and states, with nothing in between."""
+    """Return a function that repeats the model calls of a decode, with nothing in between."""
     model.calls.clear()
     decode()
     calls = list(model.calls)

@@ -1,6 +1,6 @@
-"""Diverse beam search in transformers: ours, what was in 4.55.4, beam search of today, and greedy search.
+"""Time `generate` of transformers: our diverse beam search, that of 4.55.4, beam search, and greedy search.
 
-    python -m benchmarks.generation --old-python /path/to/venv-with-transformers-4.55.4/bin/python
+    python -m research.benchmarks.generation --old-python /path/to/venv-with-transformers-4.55.4/bin/python
 
 Contestants have a process each and take turns. Times are milliseconds a step; ratios are to greedy search on
 as many rows, which is what calling the model costs.
@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.timing import Times
+from research.benchmarks.timing import Times
 
 _WORKER = Path(__file__).with_name("generation_worker.py")
 _SIZES = {  # model: batch, beams, groups
@@ -50,7 +50,7 @@ class Worker:
 
 
 def measure(workers: list[Worker], task: dict[str, Any], turns: int) -> dict[str, Any]:
-    """Seconds of each contestant, turn by turn, after two turns that do not count."""
+    """Return the times of each contestant, turn by turn, after two turns that do not count."""
     seconds: dict[str, list[float]] = {}
     errors: dict[str, str] = {}
     versions: dict[str, str] = {}

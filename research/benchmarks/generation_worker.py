@@ -1,7 +1,7 @@
-"""One contestant of the `generate` benchmark, in a process of its own, as it may have its own transformers.
+"""Run one contestant of the `generate` benchmark, in its own process, since it may have its own transformers.
 
-Reads lines of JSON that name a run and answers each with its seconds. Needs torch and transformers; beamsplit
-for the contestant `ours` alone.
+Read lines of JSON that each name a run, and answer with its seconds. This needs torch and transformers, and
+beamsplit for the contestant `ours` alone.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 def build(name: str, device: str) -> Any:
-    """A model of this size with random weights, whose words are likely and unlikely as Zipf's law has it."""
+    """Return a model of this size with random weights and peaked distributions."""
     kind, config_kind, settings = _MODELS[name]
     torch.manual_seed(0)
     settings = {"bos_token_id": 0, "eos_token_id": None, "pad_token_id": 1, **settings}

@@ -1,4 +1,4 @@
-"""Models to time: as large as the paper's, with random weights that still make likely and unlikely words."""
+"""Models to time: as large as the paper's, with random weights and distributions like a trained model's."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class DotModel(nn.Module):
 
 @torch.no_grad()
 def make_peaked(output: nn.Linear) -> None:
-    """Logits spread as a trained model's are: some words likely, most hardly ever said (Zipf's law)."""
+    """Spread the logits as in a trained model: a few words are likely, most are not (Zipf's law)."""
     rank = torch.arange(1, output.out_features + 1, dtype=torch.float32)
     output.weight.mul_(6.0)
     output.bias.copy_(-torch.log(rank))

@@ -1,4 +1,4 @@
-"""One step of selection from given logits: short lists, and one pass over the vocabulary for each group."""
+"""Time one step of selection: from short lists, and by a pass over the vocabulary for each group."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from beamsplit.beams import Beams
 from beamsplit.candidates import read
 from beamsplit.selection import Interplay, Picks, settle
 from beamsplit.strategies.beam import Maximise
-from benchmarks.timing import take_turns
+from research.benchmarks.timing import take_turns
 
 __all__ = ["measure_selection"]
 
@@ -52,7 +52,7 @@ def _measure(logits: Tensor, groups: int, turns: int) -> dict[str, Any]:
 
 
 def midway(groups: int) -> Beams:
-    """Beams some steps into a search, with scores of their own."""
+    """Return beams some steps into a search, with different scores."""
     shape = (1, groups, BEAMS // groups)
     score = -torch.rand(shape, generator=torch.Generator().manual_seed(1)).sort(dim=2).values * 4
     tokens = torch.zeros(*shape, 5, dtype=torch.long)
@@ -60,7 +60,7 @@ def midway(groups: int) -> Beams:
 
 
 def by_short_lists(logits: Tensor, beams: Beams) -> tuple[Tensor, Tensor]:
-    """What a step of the search does: read, list, let the groups settle, check the certificate."""
+    """Select as a step of the search does: read, list, settle the groups, check the certificate."""
     groups, width = beams.score.shape[1:]
     scores = read(logits)
     length = 9  # as the search begins, after its first step
@@ -85,7 +85,7 @@ def _kept(picks: Picks, width: int) -> tuple[Tensor, Tensor]:
 
 
 def by_passes(logits: Tensor, beams: Beams) -> tuple[Tensor, Tensor]:
-    """The usual way: for each group, log-probabilities, counts of what was said, and topk over all words."""
+    """Select the usual way: for each group, log-probabilities, penalties, and topk over the vocabulary."""
     groups, width = beams.score.shape[1:]
     vocabulary = logits.shape[1]
     parents, tokens = [], []

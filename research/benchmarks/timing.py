@@ -1,4 +1,4 @@
-"""Times that can be compared: the things compared take turns, and the median of their ratios counts."""
+"""Take times that can be compared: contestants take turns, and the median of their ratios counts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Times:
         return statistics.median(self.seconds)
 
     def ratio_to(self, other: Times) -> tuple[float, float, float]:
-        """Median, first and third quartile of this over other, turn by turn."""
+        """Return the median, first and third quartile of this over other, turn by turn."""
         ratios = [mine / theirs for mine, theirs in zip(self.seconds, other.seconds, strict=True)]
         low, _, high = statistics.quantiles(ratios, n=4)
         return statistics.median(ratios), low, high

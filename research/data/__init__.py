@@ -1,18 +1,19 @@
-"""Readers for what captioning, question and translation models learn from: the public files, or your own.
+"""Read the public files that captioning, question and translation models learn from, or your own.
 
 read_pairs("fra.txt")                                  sentences and their translations
 read_described("dataset_coco.json", split="test")      pictures and their captions or questions
 read_features("coco.test.features.npz").of(images)     pictures as a network sees them
 
-Text stays as it is in the file, but for white space around it.
+Text stays as it is in the file, but for white space around it. What the tasks of `beamsplit evaluate` read
+too is in `beamsplit.evaluation`.
 """
 
-from beamsplit.data.described import Described
-from beamsplit.data.features import Features, read_features, write_features
-from beamsplit.data.files import data_folder
-from beamsplit.data.formats import read_described
-from beamsplit.data.pairs import Pair, read_pairs
-from beamsplit.data.projection import Projection, read_projection
+from beamsplit.evaluation.datasets import Described, Pair, data_folder
+from beamsplit.evaluation.features import Features, read_features, read_projection
+from beamsplit.models.projection import Projection
+from research.data.features import write_features
+from research.data.formats import picture_of_file, read_described
+from research.data.pairs import read_pairs
 
 __all__ = [
     "Described",
@@ -20,6 +21,7 @@ __all__ = [
     "Pair",
     "Projection",
     "data_folder",
+    "picture_of_file",
     "read_described",
     "read_features",
     "read_pairs",

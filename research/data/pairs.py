@@ -1,24 +1,16 @@
-"""Sentences and their translations."""
+"""Read sentences and their translations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from os import PathLike
 
 from beamsplit.checks import shown
-from beamsplit.data.files import AnyPath, extension, field, json_lines, lines, texts
 from beamsplit.errors import ArgumentError
+from beamsplit.evaluation.datasets import Pair, read_pair_lines
+from beamsplit.files import AnyPath, check_extension, read_lines
 
-__all__ = ["Pair", "read_pairs"]
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """One sentence and its translations."""
-
-    source: str
-    targets: tuple[str, ...]
+__all__ = ["read_pairs"]
 
 
 def read_pairs(
@@ -28,38 +20,29 @@ def read_pairs(
     source: str = "en",
     target: str = "fr",
 ) -> list[Pair]:
-    """Sentences and their translations, from one file or from files that match line by line.
+    """Return sentences and their translations, from one file or from files that match line by line.
 
     One file is `.jsonl`, with `source` and `target` for keys, or `.tsv` and `.txt`, where a tab divides them
     (more columns are passed over, and what a sentence has on several lines is gathered). With `target_path`
     the files are plain text, a line each; several target files are several references. All may be gzipped.
 
-    What is blank on either side is left out.
+    Pairs with a blank side are left out.
     """
     if target_path is None:
         hint = "; or give the translations as a second file"
-        read = FORMATS[extension(path, FORMATS, hint)]
+        read = FORMATS[check_extension(path, FORMATS, hint)]
         found = read(path, source, target)
     else:
         found = _parallel(path, [target_path] if isinstance(target_path, str | PathLike) else target_path)
-    kept = [pair for pair in found if pair.source and pair.targets]
+    kept = [pair for pair in found if pair.is_complete]
     if not kept:
         raise ArgumentError(f"{path}: no sentence with a translation in it")
     return kept
 
 
-def _from_json_lines(path: AnyPath, source: str, target: str) -> Iterator[Pair]:
-    for where, row in json_lines(path):
-        sentence, translations = field(row, source, where), field(row, target, where)
-        if not isinstance(sentence, str):
-            raise ArgumentError(f"{where}: {source} must be a string, not {shown(sentence)}")
-        several = [translations] if isinstance(translations, str) else translations
-        yield Pair(sentence.strip(), texts(several, target, where))
-
-
 def _from_columns(path: AnyPath, source: str, target: str) -> Iterator[Pair]:  # noqa: ARG001
     gathered: dict[str, list[str]] = {}
-    for number, line in enumerate(lines(path), start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         if not line.strip():
             continue
         sentence, tab, rest = line.partition("\t")
@@ -78,14 +61,14 @@ def _parallel(path: AnyPath, target_paths: Sequence[AnyPath]) -> Iterator[Pair]:
     if not target_paths:
         raise ArgumentError(f"{path}: target_path is an empty list, give at least one file")
     _refuse_tables([path, *target_paths])
-    sources = lines(path)
-    columns = [_as_many(path, len(sources), other) for other in target_paths]
+    sources = read_lines(path)
+    columns = [_read_matching(path, len(sources), other) for other in target_paths]
     for sentence, *translations in zip(sources, *columns, strict=True):
         yield Pair(sentence.strip(), tuple(filter(None, map(str.strip, translations))))
 
 
-def _as_many(path: AnyPath, count: int, target_path: AnyPath) -> list[str]:
-    found = lines(target_path)
+def _read_matching(path: AnyPath, count: int, target_path: AnyPath) -> list[str]:
+    found = read_lines(target_path)
     if len(found) != count:
         raise ArgumentError(
             f"{path} has {count} lines and {target_path} has {len(found)}: they must match line by line"
@@ -99,8 +82,8 @@ def _refuse_tables(paths: Iterable[AnyPath]) -> None:
             raise ArgumentError(f"{path}: holds both sides, so read it alone (target_path is for plain text)")
 
 
-FORMATS: dict[str, Callable[[AnyPath, str, str], Iterator[Pair]]] = {
-    ".jsonl": _from_json_lines,
+FORMATS: dict[str, Callable[[AnyPath, str, str], Iterable[Pair]]] = {
+    ".jsonl": read_pair_lines,
     ".tsv": _from_columns,
     ".txt": _from_columns,  # as the files of manythings.org/anki are named
 }

@@ -1,1 +1,1 @@
-"""The paper's tables and figures, and more, on real data: `python -m experiments --help`."""
+"""Run the paper's experiments, and more, on real data: `python -m research.experiments --help`."""

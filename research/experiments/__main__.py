@@ -1,11 +1,11 @@
-"""`python -m experiments`; what it does is a module, since processes of its own have to find it."""
+"""Run the experiments. The command is in `runner`, a module that child processes can import."""
 
 import sys
 
 from beamsplit.errors import BeamsplitError
-from experiments.runner import main
+from research.experiments.runner import main
 
 try:
-    main(prog_name="python -m experiments")
+    main(prog_name="python -m research.experiments")
 except BeamsplitError as error:
-    sys.exit(f"experiments: {error}")
+    sys.exit(f"python -m research.experiments: {error}")

@@ -1,4 +1,4 @@
-"""What was chosen on validation data: of each family of methods, the one with the best oracle."""
+"""Choose settings on validation data: of each family of methods, the one with the best oracle score."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["best_of_families", "choice_table", "deciding"]
 
 
 def deciding(results: Mapping[str, Any]) -> str:
-    """The figure that decides: of the first metric, the best of the most."""
+    """Return the name of the deciding figure: the first metric's oracle score of the longest list."""
     metric = text_metrics(results)[0]
     of_metric: list[str] = [name for name in results["figures"] if name.startswith(f"oracle_{metric}@")]
     return max(of_metric, key=lambda name: int(name.rpartition("@")[2]))
 
 
 def best_of_families(results: Mapping[str, Any]) -> dict[str, str]:
-    """By family, the name of its best method."""
+    """Return the name of the best method of each family."""
     found = results["figures"][deciding(results)]
     best: dict[str, str] = {}
     for name, about in results["methods"].items():
@@ -29,20 +29,20 @@ def best_of_families(results: Mapping[str, Any]) -> dict[str, str]:
 
 
 def choice_table(results: Mapping[str, Any]) -> list[str]:
-    """The best of each family, with how good and how diverse its lists are."""
+    """Return a table of the best of each family, with the quality and diversity of its lists."""
     columns = [deciding(results), "list_distinct_2", "unique"]
     rows = [
-        [family, _said(results["methods"][name]["varied"]), *(_shown(results, c, name) for c in columns)]
+        [family, _settings(results["methods"][name]["varied"]), *(_cell(results, c, name) for c in columns)]
         for family, name in best_of_families(results).items()
     ]
     return aligned(["", "best", *map(title, columns)], rows)
 
 
-def _said(varied: Mapping[str, Any]) -> str:
+def _settings(varied: Mapping[str, Any]) -> str:
     return ", ".join(
-        _said(value) if isinstance(value, Mapping) else f"{key} {value}" for key, value in varied.items()
+        _settings(value) if isinstance(value, Mapping) else f"{key} {value}" for key, value in varied.items()
     )
 
 
-def _shown(results: Mapping[str, Any], column: str, name: str) -> str:
+def _cell(results: Mapping[str, Any], column: str, name: str) -> str:
     return f"{results['figures'][column][name]['value']:.{2 if 'bleu' in column else 3}f}"

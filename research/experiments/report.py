@@ -1,4 +1,4 @@
-"""Tables in a Markdown page, made from results: what stands between two marks is written anew.
+"""Renew the tables of a Markdown page from results: the text between two marks is replaced.
 
 <!-- coco: oracle cider_d -->
 <!-- end -->
@@ -14,9 +14,9 @@ from typing import Any
 
 from beamsplit.errors import ArgumentError
 from beamsplit.evaluation import tables
-from experiments.choice import choice_table
+from research.experiments.choice import choice_table
 
-__all__ = ["renewed"]
+__all__ = ["renew_tables"]
 
 Results = Mapping[str, Any]
 _BLOCK = re.compile(r"<!-- (?P<name>[\w/-]+): (?P<what>[^\n]*) -->\n.*?<!-- end -->", re.DOTALL)
@@ -33,8 +33,8 @@ KINDS: dict[str, Callable[..., list[str]]] = {
 }
 
 
-def renewed(page: str, folder: Path) -> str:
-    """The page with its tables from the results in the folder, FOLDER/NAME.json."""
+def renew_tables(page: str, folder: Path) -> str:
+    """Return the page with its tables made from the results FOLDER/NAME.json."""
 
     def block(match: re.Match[str]) -> str:
         name, (kind, *arguments) = match["name"], match["what"].split()

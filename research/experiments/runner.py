@@ -16,14 +16,14 @@ import click
 from beamsplit.cli.options import with_settings
 from beamsplit.evaluation import Settings, read_experiment, run
 from beamsplit.evaluation.plots import save
-from beamsplit.models.storage import write_bytes
-from experiments.report import renewed
+from beamsplit.files import write_bytes
+from research.experiments.report import renew_tables
 
 __all__ = ["main"]
 
 HERE = Path(__file__).parent
-DOCS = HERE.parent / "docs"
-QUOTABLE = "coco."  # captions may be quoted (CC BY 4.0); what people said of other pictures stays at home
+DOCS = HERE.parents[1] / "docs"
+QUOTABLE = "coco."  # whose captions may be published (CC BY 4.0); references of other tasks may not
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -50,8 +50,8 @@ def main(names: Sequence[str], jobs: int, out: Path | None, only_tables: bool, s
     """Run the experiments NAMES, such as coco or validation/vqg, or all of them.
 
     \b
-    python -m experiments                             all, for docs/results and the page
-    python -m experiments --limit 100 --out quick     all, a little of each
+    python -m research.experiments                             all, for docs/results and the page
+    python -m research.experiments --limit 100 --out quick     all, a little of each
     """  # noqa: D301 (click wants the character)
     known = {
         str(path.relative_to(HERE).with_suffix("")): path
@@ -68,7 +68,7 @@ def main(names: Sequence[str], jobs: int, out: Path | None, only_tables: bool, s
 
 
 def _run_all(paths: dict[str, Path], settings: Settings, out: Path, jobs: int) -> None:
-    """Some at a time; but those that measure time have the machine to themselves."""
+    """Run `jobs` experiments at a time; those that measure time run alone."""
     alone = [name for name, path in paths.items() if jobs == 1 or read_experiment(path).cost is not None]
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         others = [pool.submit(_run, name, paths[name], settings, out) for name in paths if name not in alone]
@@ -85,9 +85,9 @@ def _run(name: str, path: Path, settings: Settings, out: Path) -> None:
 
 
 def _renew_page() -> None:
-    """Its tables from what was found; of the pictures, only those that it shows are kept."""
+    """Write the tables of docs/results.md from the results, and delete plots that it does not show."""
     page, results = DOCS / "results.md", DOCS / "results"
-    text = renewed(page.read_text(encoding="utf-8"), results)
+    text = renew_tables(page.read_text(encoding="utf-8"), results)
     write_bytes(page, text.encode())
     for picture in results.rglob("*.svg"):
         if f"({picture.relative_to(DOCS)})" not in text:

@@ -1,1 +1,1 @@
-"""How the models of `beamsplit.models` are made: `python -m beamsplit.training translator --data DIR`."""
+"""Train and measure the models of `beamsplit.models`: `python -m research.training --help`."""

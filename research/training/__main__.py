@@ -1,7 +1,7 @@
-"""Train a model: python -m beamsplit.training translator --data DIR."""
+"""Train a model: python -m research.training translator --data DIR."""
 
 import sys
 
-from beamsplit.training.command import main
+from research.training.command import main
 
 sys.exit(main())

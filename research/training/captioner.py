@@ -1,4 +1,4 @@
-"""Training of the captioner, and of the questioner, which begins as a captioner."""
+"""Train the captioner, and the questioner, which begins as a captioner."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from beamsplit.data import Described, Features, Projection
 from beamsplit.models.pictures import Captioner, PictureModel, PictureSizes, Questioner
 from beamsplit.models.text import END, Words
-from beamsplit.progress import Progress
-from beamsplit.training.consensus import Consensus, self_critical
-from beamsplit.training.loop import Recipe, fit, imitation
-from beamsplit.training.teachers import Apprenticeship, Stage
-from beamsplit.training.texts import Texts, TextsOfPictures
+from research.data import Described, Features, Projection
+from research.training.consensus import Consensus, self_critical
+from research.training.loop import Recipe, fit, imitation
+from research.training.progress import TrainingProgress
+from research.training.teachers import Apprenticeship, Stage
+from research.training.texts import Texts, TextsOfPictures
 
 __all__ = [
     "CaptionerSettings",
@@ -24,29 +24,30 @@ __all__ = [
     "Part",
     "QuestionerSettings",
     "apprenticeship",
-    "folded",
+    "fold_projection",
     "seek_consensus",
     "train_questioner",
-    "unfolded",
+    "unfold_projection",
 ]
 
 
 @dataclass(frozen=True)
 class Part:
-    """Pictures, what people said of them, and what a network saw in them."""
+    """Part of a data set: pictures with their texts, and their features."""
 
     described: Sequence[Described]
     features: Features
 
     def texts(self, words: Words, device: torch.device) -> Texts:
+        """Return the texts as ids of these words, on the device."""
         return Texts.of(self.described, self.features, words).to(device)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CaptionerSettings:
-    """What the captioner that ships was trained with."""
+    """Settings of a captioner; the defaults are those of the one that ships."""
 
-    at_least: int = 5  # times that a word occurs
+    at_least: int = 5  # a word occurs at least so often
     smoothing: float = 0.1
     student: Stage = field(
         default=Stage(
@@ -65,14 +66,14 @@ class CaptionerSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ConsensusSettings:
-    """How the captioner that ships was taught to say what people agree on.
+    """Settings of training with a reward for consensus; the defaults are those of the captioner that ships.
 
-    All the way, captions score higher (CIDEr-D 0.946 for 0.909 on the validation part) and differ less, so
-    the weights are brought part of the way back.
+    Trained to the end, captions score higher (CIDEr-D 0.946 for 0.909 on the validation part) and are less
+    diverse, so the weights are moved part of the way back to where they were.
     """
 
-    reward: float = 0.8  # its part of the loss; the rest is imitation
-    back: float = 0.4  # how far to go back
+    reward: float = 0.8  # its share of the loss; the rest is imitation
+    back: float = 0.4  # how far to move the weights back
     recipe: Recipe = field(
         default=Recipe(epochs=2, batch=512, learning_rate=3e-4, dropout=0.0, average=0.995)
     )
@@ -80,9 +81,9 @@ class ConsensusSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class QuestionerSettings:
-    """What the questioner that ships was trained with."""
+    """Settings of a questioner; the defaults are those of the one that ships."""
 
-    at_least: int = 2  # times that a word occurs which the captioner does not know
+    at_least: int = 2  # a word that the captioner does not know occurs at least so often
     smoothing: float = 0.1
     recipe: Recipe = field(
         default=Recipe(epochs=10, batch=256, learning_rate=5e-4, dropout=0.4, average=0.99)
@@ -92,7 +93,7 @@ class QuestionerSettings:
 def apprenticeship(
     train: Part, valid: Part, settings: CaptionerSettings, *, work: Path, seed: int, device: torch.device
 ) -> Apprenticeship[Captioner]:
-    """The training of a captioner."""
+    """Return the training of a captioner and its teachers."""
     words = Words.counted((text for each in train.described for text in each.texts), settings.at_least)
     train_texts, valid_texts = train.texts(words, device), valid.texts(words, device)
     width = train.features.values.shape[1]
@@ -126,10 +127,10 @@ def seek_consensus(
     seed: int,
     device: torch.device,
 ) -> None:
-    """Go on training a captioner with a reward for what people agree on."""
+    """Continue the training of a captioner with a reward for what people agree on."""
     texts = train.texts(model.words, device)
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    # What is learned from is what was sampled, and samples come from the network as it is.
+    # It learns from its own samples, and these have to come from the network as it will be used.
     model.dropout.p = settings.recipe.dropout
     consensus = Consensus(texts.references(), len(model.words))
     fit(
@@ -140,7 +141,7 @@ def seek_consensus(
         state=work / "consensus.state",
         seed=seed + 7,
         device=device,
-        progress=Progress("captioner, consensus"),
+        progress=TrainingProgress("captioner, consensus"),
         about={"smoothing": smoothing, "reward": settings.reward},
     )
     after = model.state_dict()
@@ -157,12 +158,12 @@ def train_questioner(
     seed: int,
     device: torch.device,
 ) -> Questioner:
-    """A captioner that has learned to ask."""
+    """Train a questioner, beginning with the weights of a captioner."""
     torch.manual_seed(seed)
     texts = [text for each in train.described for text in each.texts]
-    words = _words_to_ask_with(texts, captioner.words, settings.at_least)
+    words = _question_words(texts, captioner.words, settings.at_least)
     model = Questioner(words, captioner.sizes, dropout=settings.recipe.dropout)
-    _begin_as(model, captioner)
+    _copy_weights(model, captioner)
     examples = TextsOfPictures(
         train.texts(words, device), valid.texts(words, device), batch=settings.recipe.batch, seed=seed
     )
@@ -174,22 +175,22 @@ def train_questioner(
         state=work / "questioner.state",
         seed=seed,
         device=device,
-        progress=Progress("questioner"),
+        progress=TrainingProgress("questioner"),
         about={"smoothing": settings.smoothing},
     )
     return model
 
 
-def unfolded(model: PictureModel, projection: Projection) -> None:
-    """Let a model that learned from projected features take the features themselves."""
+def unfold_projection(model: PictureModel, projection: Projection) -> None:
+    """Change a model of projected features into one of the features themselves, with the same outputs."""
     weight = model.picture.weight.detach().cpu() @ projection.components
     _replace_picture_layer(model, weight, model.picture.bias.detach().cpu() - weight @ projection.mean)
 
 
-def folded(model: PictureModel, projection: Projection) -> None:
-    """The opposite: let a model that takes features take projected ones.
+def fold_projection(model: PictureModel, projection: Projection) -> None:
+    """Change a model of features into one of projected features: the inverse of `unfold_projection`.
 
-    Training goes on with those, since steps in the other directions would lead anywhere.
+    Training continues with those, since projected features say nothing about the other directions.
     """
     weight, bias = model.picture.weight.detach().cpu(), model.picture.bias.detach().cpu()
     _replace_picture_layer(model, weight @ projection.components.T, bias + weight @ projection.mean)
@@ -202,16 +203,16 @@ def _replace_picture_layer(model: PictureModel, weight: Tensor, bias: Tensor) ->
     model.sizes = replace(model.sizes, features=weight.shape[1])
 
 
-def _words_to_ask_with(texts: Sequence[str], known: Words, at_least: int) -> Words:
-    """The words of questions that the captioner knows, and others if they are frequent."""
+def _question_words(texts: Sequence[str], known: Words, at_least: int) -> Words:
+    """Return the words of questions that the captioner knows, and others if they are frequent."""
     frequent, all_words = Words.counted(texts, at_least), Words.counted(texts, 1)
     wanted = set(known.words) | set(frequent.words)
     return Words([word for word in all_words.words if word in wanted])
 
 
 @torch.no_grad()
-def _begin_as(model: PictureModel, other: PictureModel) -> None:
-    """Take over the weights; words that the other does not have keep theirs."""
+def _copy_weights(model: PictureModel, other: PictureModel) -> None:
+    """Copy the other's weights; words that the other does not have keep theirs."""
     own, theirs = model.state_dict(), other.state_dict()
     common = [(place, other.words.id(word)) for place, word in enumerate(model.words.words, END + 1)]
     pairs = [(here, there) for here, there in common if there is not None] + [(i, i) for i in range(END + 1)]

@@ -1,4 +1,4 @@
-"""The command line of training: `python -m beamsplit.training ...`."""
+"""The command line of training: `python -m research.training ...`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from typing import Any
 
 import torch
 
-from beamsplit.data import (
+from beamsplit.errors import ArgumentError, BeamsplitError
+from beamsplit.models import load
+from beamsplit.models.pictures import Captioner, PictureModel
+from beamsplit.models.storage import WEIGHTS
+from research.data import (
     Described,
     Features,
     Projection,
@@ -22,18 +26,15 @@ from beamsplit.data import (
     read_pairs,
     read_projection,
 )
-from beamsplit.errors import ArgumentError, BeamsplitError
-from beamsplit.models import load
-from beamsplit.models.pictures import Captioner, PictureModel
-from beamsplit.models.storage import WEIGHTS
-from beamsplit.training import captioner, complexity, features, figures, translator, vectors
-from beamsplit.training.captioner import CaptionerSettings, ConsensusSettings, Part, QuestionerSettings
-from beamsplit.training.translator import TranslatorSettings
+from research.training import captioner, complexity, features, figures, translator, vectors
+from research.training.captioner import CaptionerSettings, ConsensusSettings, Part, QuestionerSettings
+from research.training.translator import TranslatorSettings
 
 __all__ = ["main"]
 
 
 def train_translator(options: argparse.Namespace) -> None:
+    """Train a translator, or one of its teachers."""
     train, valid = (
         read_pairs(*(given or [_shared(options, f"translation/tatoeba.{part}.jsonl.gz")]))
         for given, part in ((options.train, "train"), (options.valid, "valid"))
@@ -49,6 +50,7 @@ def train_translator(options: argparse.Namespace) -> None:
 
 
 def train_captioner(options: argparse.Namespace) -> None:
+    """Train a captioner, or one of its teachers."""
     train, valid = (_captions(part, options) for part in ("train", "valid"))
     train = Part(_without(train.described, options)[: options.limit], train.features)
     projection = _projection(options, train.features)
@@ -64,10 +66,11 @@ def train_captioner(options: argparse.Namespace) -> None:
     model.save(options.work / "imitation.safetensors")
     consensus = _with_epochs(ConsensusSettings(), options)
     captioner.seek_consensus(model, train, valid, consensus, smoothing=settings.smoothing, **run)
-    _save_unfolded(model.cpu(), projection, options.out)
+    _save_whole(model.cpu(), projection, options.out)
 
 
 def train_questioner(options: argparse.Namespace) -> None:
+    """Train a questioner that begins as a captioner."""
     seen = read_features(options.features or _shared(options, "questions/vqg.features.npz"))
     train, valid = (
         Part(read_described(given or _shared(options, f"questions/vqg.{part}.jsonl.gz")), seen)
@@ -76,7 +79,7 @@ def train_questioner(options: argparse.Namespace) -> None:
     begin = Captioner.from_file(options.captioner or WEIGHTS / "captioner.safetensors")
     projection = _projection(options, seen)
     if projection and begin.sizes.features != seen.values.shape[1]:
-        captioner.folded(begin, projection)
+        captioner.fold_projection(begin, projection)
     model = captioner.train_questioner(
         begin,
         Part(train.described[: options.limit], train.features),
@@ -86,15 +89,16 @@ def train_questioner(options: argparse.Namespace) -> None:
         seed=options.seed,
         device=options.device,
     )
-    _save_unfolded(model.cpu(), projection, options.out)
+    _save_whole(model.cpu(), projection, options.out)
 
 
 def train_complexity(options: argparse.Namespace) -> None:
-    _say(complexity.train(data_folder(options.data), options.out, options.seed))
+    """Train the predictor of image complexity, and print how good it is."""
+    _print_json(complexity.train(data_folder(options.data), options.out, options.seed))
 
 
 def choose_vectors(options: argparse.Namespace) -> None:
-    """Word vectors of all words that the captioner and the questioner know."""
+    """Write the word vectors of all words that the captioner and the questioner know."""
     models = [load(name) for name in ("captioner", "questioner")]
     vectors.write(
         data_folder(options.data) / "vectors" / "glove100.en.npz",
@@ -104,20 +108,22 @@ def choose_vectors(options: argparse.Namespace) -> None:
 
 
 def make_features(options: argparse.Namespace) -> None:
+    """Write the features of a folder of pictures."""
     features.write(options.pictures, options.out, options.device)
 
 
 def measure(options: argparse.Namespace) -> None:
+    """Print the figures of a model."""
     model = load(options.model)
-    _say(figures.of(model, data_folder(options.data), options.limit))
+    _print_json(figures.measure_model(model, data_folder(options.data), options.limit))
 
 
-def _say(found: dict[str, Any]) -> None:
+def _print_json(found: dict[str, Any]) -> None:
     print(json.dumps(found, indent=2, ensure_ascii=False))
 
 
 def _shared(options: argparse.Namespace, name: str) -> Path:
-    """A file of the data folder, which need not be there if all files are given."""
+    """Return the path of a file in the data folder; without one, a folder is not needed."""
     return data_folder(options.data) / name
 
 
@@ -129,7 +135,7 @@ def _captions(part: str, options: argparse.Namespace) -> Part:
 
 
 def _without(described: Sequence[Described], options: argparse.Namespace) -> list[Described]:
-    """Pictures that are not in some files: by default, those that questions are tested on."""
+    """Return the pictures that are not in some files: by default, those that questions are tested on."""
     files = options.without
     if files is None:
         files = [_shared(options, f"questions/vqg.{part}.jsonl.gz") for part in ("val", "test")]
@@ -138,7 +144,7 @@ def _without(described: Sequence[Described], options: argparse.Namespace) -> lis
 
 
 def _projection(options: argparse.Namespace, features: Features) -> Projection | None:
-    """How the features were projected, unless they were not."""
+    """Return the projection of the features, or None if they are whole."""
     if options.whole_features:
         return None
     found = read_projection(options.projection or _shared(options, "captions/features.projection.npz"))
@@ -151,9 +157,10 @@ def _projection(options: argparse.Namespace, features: Features) -> Projection |
     return found
 
 
-def _save_unfolded(model: PictureModel, projection: Projection | None, path: Path) -> None:
+def _save_whole(model: PictureModel, projection: Projection | None, path: Path) -> None:
+    """Save a model of features that are not projected."""
     if projection:
-        captioner.unfolded(model, projection)
+        captioner.unfold_projection(model, projection)
     model.save(path)
 
 
@@ -164,7 +171,7 @@ def _with_epochs(settings: Any, options: argparse.Namespace) -> Any:
 
 
 def _shortened(settings: Any, options: argparse.Namespace) -> Any:
-    """The settings with fewer epochs or teachers, if that was asked for."""
+    """Return the settings with the epochs and teachers of the options, if these have any."""
     settings = replace(
         settings,
         student=_with_epochs(settings.student, options),
@@ -181,20 +188,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{_PROGRAM}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        where = f"; the same command goes on from {options.work}" if options.work else ""
+        where = f"; the same command resumes from {options.work}" if options.work else ""
         print(f"{_PROGRAM}: stopped{where}", file=sys.stderr)
         return 130
     return 0
 
 
-_PROGRAM = "python -m beamsplit.training"
+_PROGRAM = "python -m research.training"
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=_PROGRAM,
         description="Train the models that come with beamsplit, or your own of their kind. A training that "
-        "was stopped goes on where it was when the same command is given again.",
+        "was stopped resumes when the same command is given again.",
     )
     kinds = parser.add_subparsers(required=True, metavar="MODEL")
     for add in (
@@ -235,7 +242,7 @@ def _add_captioner(kinds: Any) -> None:
         "--at-least",
         type=_count,
         metavar="N",
-        help="learn words that occur so often (default: 5)",
+        help="learn words that occur at least so often (default: 5)",
     )
     made.add_argument(
         "--without",
@@ -259,8 +266,8 @@ def _add_questioner(kinds: Any) -> None:
         "--captioner",
         type=Path,
         metavar="FILE",
-        help="what to begin with (default: the captioner that ships; ours began with imitation.safetensors "
-        "in the work folder of a captioner, as it was before it sought consensus)",
+        help="the captioner to begin with (default: the one that ships; ours began with the file "
+        "imitation.safetensors in a captioner's work folder, saved before the training for consensus)",
     )
     _add_projection(made)
 
@@ -334,7 +341,7 @@ def _add(kinds: Any, name: str, run: Any, reads: str) -> argparse.ArgumentParser
         type=Path,
         default=Path(f"{name}-training"),
         metavar="DIR",
-        help="a folder for what is under way (default: %(default)s)",
+        help="a folder for unfinished work (default: %(default)s)",
     )
     made.add_argument("--seed", type=int, default=0, metavar="N", help="default: %(default)s")
     made.add_argument("--epochs", type=_count, metavar="N", help="instead of those of our recipe")
@@ -347,7 +354,7 @@ def _device(name: str) -> torch.device:
     try:
         return torch.zeros(0, device=name).device
     except (RuntimeError, AssertionError) as error:
-        raise argparse.ArgumentTypeError(f"{name!r} is not to be had on this machine: try cpu") from error
+        raise argparse.ArgumentTypeError(f"{name!r} is not available on this machine: try cpu") from error
 
 
 def _number(text: str) -> int:

@@ -1,8 +1,8 @@
-"""Training of the predictor of image complexity: a nu support vector regressor.
+"""Train the predictor of image complexity: a nu support vector regressor.
 
 Settings and kernel were chosen by cross-validation among the pictures that are not in PASCAL-50S, which are
-for the test alone. Kendall's tau in five folds, of one draw (what `search` tries) or two (the others, which
-were tried with fewer settings); of about 600 in all, so differences below 0.005 say little:
+for the test alone. Kendall's tau in five folds, for one random split (what `search` tries) or two (the rest,
+with fewer settings). About 600 settings were tried in all, so differences below 0.005 mean little:
 
 0.424  square roots of the features, 320 components, RBF: `search` finds this one
 0.422  the same with 640 components; 0.421 with 256; 0.412 with 128
@@ -10,7 +10,7 @@ were tried with fewer settings); of about 600 in all, so differences below 0.005
 0.417  the features themselves, RBF; less with components made alike in variance
 0.412  square roots, linear
 
-The logarithm or the rank of the difficulty in its place, and sums of machines, changed less than 0.002.
+Predicting the logarithm or the rank of the difficulty, and ensembles, changed less than 0.002.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ import torch
 from torch import Tensor
 
 from beamsplit import extras
-from beamsplit.data import Projection, read_described, read_features, read_projection
 from beamsplit.errors import ArgumentError
 from beamsplit.models import storage
 from beamsplit.models.complexity import Complexity, distances, roots
+from research.data import Projection, read_described, read_features, read_projection
 
 __all__ = ["Pictures", "Settings", "fit", "held_out", "search", "train"]
 
@@ -44,7 +44,7 @@ _NUS = (0.5, 0.6)
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How to train; as it stands, with what cross-validation chose."""
+    """Settings of the regressor; the defaults are those that cross-validation chose."""
 
     components: int = 320
     """How many of the projection's to keep."""
@@ -64,11 +64,11 @@ class Pictures(NamedTuple):
 def fit(
     features: Tensor, difficulty: Tensor, projection: Projection, settings: Settings | None = None
 ) -> Complexity:
-    """A predictor that learned the difficulty [n] of pictures from their features [n 1280]."""
+    """Return a predictor, trained on the difficulty [n] of pictures and their features [n 1280]."""
     settings = settings or Settings()
     _check(features, difficulty)
     kept = _kept(projection, settings.components)
-    steps, scale = _in_steps(kept.project(features.float()))
+    steps, scale = _quantise(kept.project(features.float()))
     apart = distances(*(roots(kept.undo(steps * scale)).double(),) * 2)
     gamma = storage.rounded(settings.gamma / apart.median()).item()
     machine = _machine(settings).fit(torch.exp(-gamma * apart).numpy(), difficulty.double().numpy())
@@ -83,9 +83,9 @@ def fit(
 
 
 def train(data: Path, out: Path, seed: int = 0) -> dict[str, float]:
-    """Trains on the data folder's pictures, writes the predictor, and says how good it is on PASCAL-50S.
+    """Train on the data folder's pictures, write the predictor, and return its figures on PASCAL-50S.
 
-    `seed` is the bootstrap's; the predictor itself owes nothing to chance.
+    `seed` is for the bootstrap; the predictor itself is deterministic.
     """
     known, test, projection = held_out(data)
     made = fit(*known, projection)
@@ -95,7 +95,7 @@ def train(data: Path, out: Path, seed: int = 0) -> dict[str, float]:
 
 
 def held_out(data: Path) -> tuple[Pictures, Pictures, Projection]:
-    """Pictures to learn from, the pictures of PASCAL-50S to test with, and how their features were made."""
+    """Return pictures to train on, those of PASCAL-50S to test on, and the projection of their features."""
     projection = read_projection(data / "captions" / "features.projection.npz")
     features = read_features(data / "complexity" / "voc2008.features.npz", projection)
     aside = {row.image for row in read_described(data / "captions" / "pascal50s.jsonl.gz")}
@@ -109,7 +109,7 @@ def held_out(data: Path) -> tuple[Pictures, Pictures, Projection]:
 
 
 def search(known: Pictures, projection: Projection, seed: int = 0) -> list[tuple[float, Settings]]:
-    """Kendall's tau in five-fold cross-validation for each of a grid of settings, the best first."""
+    """Return Kendall's tau in five-fold cross-validation for each of a grid of settings, best first."""
     stats = _need("scipy.stats")
     folds = _folds(len(known.features), seed)
     found = []
@@ -122,15 +122,17 @@ def search(known: Pictures, projection: Projection, seed: int = 0) -> list[tuple
             settings = Settings(components=components, gamma=gamma, cost=cost, nu=nu)
             alike = torch.exp(-gamma * apart).numpy()
             taus = [
-                stats.kendalltau(guess, truth).statistic
-                for guess, truth in _guesses(alike, known.difficulty.numpy(), folds, settings)
+                stats.kendalltau(predicted, truth).statistic
+                for predicted, truth in _predictions(alike, known.difficulty.numpy(), folds, settings)
             ]
             found.append((sum(taus) / len(taus), settings))
     return sorted(found, key=lambda each: -each[0])
 
 
-def _guesses(alike: Any, difficulty: Any, folds: list[Any], settings: Settings) -> Iterator[tuple[Any, Any]]:
-    """For each fold, what a machine that has not seen it makes of it, and the truth."""
+def _predictions(
+    alike: Any, difficulty: Any, folds: list[Any], settings: Settings
+) -> Iterator[tuple[Any, Any]]:
+    """Yield for each fold the predictions of a regressor trained on the others, and the truth."""
     for place, fold in enumerate(folds):
         rest = torch.cat([each for other, each in enumerate(folds) if other != place]).numpy()
         machine = _machine(settings).fit(alike[rest][:, rest], difficulty[rest])
@@ -148,18 +150,18 @@ def _machine(settings: Settings) -> Any:
 
 
 def _kept(projection: Projection, count: int) -> Projection:
-    """The first components, rounded as they will be in the file."""
+    """Return the first components, rounded as they will be in the file."""
     return Projection(storage.rounded(projection.mean), storage.rounded(projection.components[:count]))
 
 
-def _in_steps(projected: Tensor) -> tuple[Tensor, Tensor]:
-    """Numbers as int8 [n short], and what a step is worth in each dimension [short]."""
+def _quantise(projected: Tensor) -> tuple[Tensor, Tensor]:
+    """Return numbers as int8 [n short], and the size of a step in each dimension [short]."""
     scale = storage.rounded((projected.abs().amax(0) / _STEPS).clamp(min=torch.finfo(torch.float16).tiny))
     return (projected / scale).round().clamp(-_STEPS, _STEPS).to(torch.int8), scale
 
 
 def _agreement(guess: Tensor, truth: Tensor, seed: int) -> dict[str, float]:
-    """Kendall's tau, Spearman's rho and Pearson's r, each with a 95% interval from the bootstrap."""
+    """Return Kendall's tau, Spearman's rho and Pearson's r, each with a 95% bootstrap interval."""
     stats = _need("scipy.stats")
     measures: dict[str, Callable[..., Any]] = {
         "tau": stats.kendalltau,
@@ -190,4 +192,4 @@ def _check(features: Tensor, difficulty: Tensor) -> None:
 
 
 def _need(module: str) -> Any:
-    return extras.need(module, "beamsplit.training.complexity")
+    return extras.need(module, "research.training.complexity", "dev")

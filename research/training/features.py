@@ -1,4 +1,4 @@
-"""Features of a folder of pictures, for training on them."""
+"""Compute the features of a folder of pictures, to train on them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from pathlib import Path
 
 import torch
 
-from beamsplit.data import write_features
-from beamsplit.data.described import picture_of_file
 from beamsplit.errors import ArgumentError
 from beamsplit.models import vision
 from beamsplit.progress import Progress
+from research.data import picture_of_file, write_features
 
 __all__ = ["write"]
 
@@ -19,7 +18,7 @@ _AT_ONCE = 32
 
 
 def write(folder: Path, out: Path, device: torch.device) -> None:
-    """The features of all pictures in the folder, under the ids that readers give files of these names."""
+    """Write the features of all pictures in the folder, under the ids that readers give such file names."""
     if not folder.is_dir():
         raise ArgumentError(f"{folder} is no folder: give one with pictures in it")
     files = sorted(file for file in folder.iterdir() if file.suffix.lower() in SUFFIXES)

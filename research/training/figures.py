@@ -1,7 +1,7 @@
-"""The figures of the model cards: what the models score on data they have not seen.
+"""Measure the models for their cards: what they score on data they have not seen.
 
-A figure comes with a signature, which says how it was measured: those of sacreBLEU for translations, and for
-texts of pictures, ours in its manner (measured by pycocoevalcap on Penn Treebank tokens, as is the custom).
+A figure comes with a signature, which says how it was measured: sacreBLEU's own for translations, and one
+like it for texts of pictures (measured by pycocoevalcap on Penn Treebank tokens, as is usual).
 BLEU, chrF and METEOR are in percent; CIDEr-D is as its authors give it, about 1 for a good caption.
 """
 
@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from beamsplit import checks, extras
-from beamsplit.data import Projection, read_described, read_features, read_pairs, read_projection
 from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses
 from beamsplit.metrics import coco
@@ -25,8 +24,9 @@ from beamsplit.models.inputs import decode_in_batches
 from beamsplit.models.text import normalised
 from beamsplit.progress import Progress
 from beamsplit.strategies import BeamSearch, DiverseBeamSearch, Strategy
+from research.data import Projection, read_described, read_features, read_pairs, read_projection
 
-__all__ = ["captioner_figures", "of", "questioner_figures", "translator_figures"]
+__all__ = ["captioner_figures", "measure_model", "questioner_figures", "translator_figures"]
 
 SINGLE: dict[str, Strategy] = {"greedy": BeamSearch(beams=1), "beam_5": BeamSearch(beams=5)}
 """Searches whose best output is scored."""
@@ -42,14 +42,14 @@ PAIRS = ("tatoeba.test", "multi30k.test_2016_flickr", "newstest2013")
 
 CAPTIONS = ("coco.test", "pascal50s")
 
-SAMPLE = 500  # sentences of the first, for whole lists
+SAMPLE = 500  # sentences of the first set, for whole lists
 BATCH = 32
 
 _MEASURES = ("tokenizer.ptbtokenizer", "cider.cider", "bleu.bleu", "meteor.meteor")
 
 
-def of(model: object, folder: Path, limit: int | None = None) -> dict[str, Any]:
-    """The figures of any of our models."""
+def measure_model(model: object, folder: Path, limit: int | None = None) -> dict[str, Any]:
+    """Return the figures of a translator, a captioner or a questioner."""
     match model:
         case translator.Translator():
             return translator_figures(model, folder, limit)
@@ -67,14 +67,14 @@ class _Sentences(NamedTuple):
     name: str
     sources: list[str]
     references: list[list[str]]  # of each, one or more
-    read: list[int]  # the places of those that the model takes
+    accepted: list[int]  # the places of those that the model accepts
 
 
 def translator_figures(model: StepModel, folder: Path, limit: int | None = None) -> dict[str, Any]:
-    """BLEU and chrF of single translations; the best BLEU and the variety in lists of 20.
+    """Return BLEU and chrF of single translations, and the best BLEU and the variety in lists of 20.
 
     `folder` is the data folder; with `limit`, only the first so many sentences of each file are read.
-    A sentence that the translator refuses, such as one too long, counts as translated by nothing.
+    A sentence that the translator refuses, such as one too long, counts as an empty translation.
     """
     _check_packages("sacrebleu.metrics")
     folder = Path(folder) / "translation"
@@ -86,21 +86,21 @@ def _sentences(model: StepModel, path: Path, name: str, limit: int | None) -> _S
     pairs = read_pairs(path)[: _checked(limit)]
     sources = [pair.source for pair in pairs]
     references = [[normalised(target) for target in pair.targets] for pair in pairs]
-    return _Sentences(name, sources, references, _readable(model, sources))
+    return _Sentences(name, sources, references, _accepted(model, sources))
 
 
-def _readable(model: StepModel, sources: Sequence[str]) -> list[int]:
-    """The places of the sentences that the model does not refuse."""
+def _accepted(model: StepModel, sources: Sequence[str]) -> list[int]:
+    """Return the places of the sentences that the model accepts."""
     places: list[int] = []
     for part in _parts(range(len(sources))):
-        if _takes(model, [sources[place] for place in part]):
+        if _accepts(model, [sources[place] for place in part]):
             places += part
         else:
-            places += [place for place in part if _takes(model, [sources[place]])]
+            places += [place for place in part if _accepts(model, [sources[place]])]
     return places
 
 
-def _takes(model: StepModel, sources: list[str]) -> bool:
+def _accepts(model: StepModel, sources: list[str]) -> bool:
     try:
         model.start(sources)
     except ArgumentError:
@@ -117,7 +117,7 @@ def _quality(model: StepModel, sentences: _Sentences) -> dict[str, Any]:
 
 
 def _diversity(model: StepModel, sentences: _Sentences) -> dict[str, Any]:
-    sample = _sampled(sentences)
+    sample = _sample(sentences)
     found: dict[str, Any] = {"of": sentences.name, **_counts(sample)}
     for name, strategy in LISTS.items():
         lists = _translations(model, sample, strategy, name)
@@ -130,28 +130,28 @@ def _diversity(model: StepModel, sentences: _Sentences) -> dict[str, Any]:
 
 def _counts(sentences: _Sentences) -> dict[str, Any]:
     count = len(sentences.sources)
-    return {"items": count, "refused": count - len(sentences.read)}
+    return {"items": count, "refused": count - len(sentences.accepted)}
 
 
-def _sampled(sentences: _Sentences) -> _Sentences:
-    """Some of them, always the same."""
+def _sample(sentences: _Sentences) -> _Sentences:
+    """Return some of the sentences, always the same."""
     count = len(sentences.sources)
     kept = sorted(random.Random(0).sample(range(count), min(SAMPLE, count)))
-    read = set(sentences.read)
+    accepted = set(sentences.accepted)
     return _Sentences(
         sentences.name,
         [sentences.sources[place] for place in kept],
         [sentences.references[place] for place in kept],
-        [new for new, place in enumerate(kept) if place in read],
+        [new for new, place in enumerate(kept) if place in accepted],
     )
 
 
 def _translations(
     model: StepModel, sentences: _Sentences, strategy: Strategy, how: str
 ) -> list[tuple[str, ...]]:
-    """The outputs for each sentence, best first."""
-    # Those of like length together: a batch takes as long as its longest.
-    order = sorted(sentences.read, key=lambda place: len(sentences.sources[place]))
+    """Return the outputs for each sentence, best first."""
+    # Sorted by length, since a batch takes as long as its longest.
+    order = sorted(sentences.accepted, key=lambda place: len(sentences.sources[place]))
     sources = [sentences.sources[place] for place in order]
     lists = _outputs(model, sources, strategy, translator.LONGEST, f"{sentences.name}, {how}")
     found: list[tuple[str, ...]] = [("",)] * len(sentences.sources)
@@ -171,13 +171,13 @@ def _corpus_scores(outputs: Sequence[str], references: Sequence[Sequence[str]]) 
 
 
 def _oracle(lists: Sequence[Sequence[str]], references: Sequence[Sequence[str]]) -> dict[str, Any]:
-    """The mean over sentences of the best BLEU in a list."""
+    """Return the mean over sentences of the best BLEU in a list."""
     metric = _need("sacrebleu.metrics").BLEU(effective_order=True)
     best = [
         max(metric.sentence_score(text, list(refs)).score for text in set(texts))
         for texts, refs in zip(lists, references, strict=True)
     ]
-    # It remembers the number of references of the last sentence alone.
+    # sacreBLEU's signature has the number of references of the last sentence alone.
     counts = set(map(len, references))
     metric.num_refs = counts.pop() if len(counts) == 1 else -1
     return _signed(sum(best) / len(best), str(metric.get_signature()))
@@ -193,7 +193,7 @@ class _Pictures(NamedTuple):
 
 
 def captioner_figures(model: StepModel, folder: Path, limit: int | None = None) -> dict[str, Any]:
-    """CIDEr-D, METEOR and BLEU-4 of captions, for COCO (5 references) and PASCAL-50S (50).
+    """Return CIDEr-D, METEOR and BLEU-4 of captions, for COCO (5 references) and PASCAL-50S (50).
 
     `folder` is the data folder; with `limit`, only the first so many pictures of each file are read.
     """
@@ -203,7 +203,7 @@ def captioner_figures(model: StepModel, folder: Path, limit: int | None = None) 
 
 
 def questioner_figures(model: StepModel, folder: Path, limit: int | None = None) -> dict[str, Any]:
-    """The same of questions, for VQG-COCO."""
+    """Return CIDEr-D, METEOR and BLEU-4 of questions, for VQG-COCO."""
     questions = Path(folder) / "questions"
     files = {"vqg.test": (questions / "vqg.test.jsonl.gz", questions / "vqg.features.npz")}
     return _picture_figures(model, Path(folder), files, limit)
@@ -217,7 +217,7 @@ def _picture_figures(
     projection = read_projection(folder / "captions" / "features.projection.npz")
     sets = [_pictures(name, *paths, projection, limit) for name, paths in files.items()]
     with coco.meteor() as meteor:
-        return {each.name: _likeness(model, each, meteor) for each in sets}
+        return {each.name: _scores(model, each, meteor) for each in sets}
 
 
 def _pictures(name: str, texts: Path, features: Path, projection: Projection, limit: int | None) -> _Pictures:
@@ -226,20 +226,20 @@ def _pictures(name: str, texts: Path, features: Path, projection: Projection, li
     return _Pictures(name, seen, [list(each.texts) for each in described])
 
 
-def _likeness(model: StepModel, given: _Pictures, meteor: Any) -> dict[str, Any]:
-    """How like the references the outputs are."""
+def _scores(model: StepModel, given: _Pictures, meteor: Any) -> dict[str, Any]:
+    """Return the scores of single outputs, for each search."""
     references = coco.tokens(given.references)
     found: dict[str, Any] = {"items": len(references)}
     for name, strategy in SINGLE.items():
         lists = _outputs(model, given.features, strategy, pictures.LONGEST, f"{given.name}, {name}")
-        found[name] = _agreement(coco.tokens([texts[:1] for texts in lists]), references, meteor)
+        found[name] = _text_scores(coco.tokens([texts[:1] for texts in lists]), references, meteor)
     return found
 
 
-def _agreement(outputs: list[list[str]], references: list[list[str]], meteor: Any) -> dict[str, Any]:
-    said, true = dict(enumerate(outputs)), dict(enumerate(references))
-    cider, _ = _need("pycocoevalcap.cider.cider").Cider().compute_score(true, said)
-    bleus, _ = _need("pycocoevalcap.bleu.bleu").Bleu(4).compute_score(true, said, verbose=0)
+def _text_scores(outputs: list[list[str]], references: list[list[str]], meteor: Any) -> dict[str, Any]:
+    given, true = dict(enumerate(outputs)), dict(enumerate(references))
+    cider, _ = _need("pycocoevalcap.cider.cider").Cider().compute_score(true, given)
+    bleus, _ = _need("pycocoevalcap.bleu.bleu").Bleu(4).compute_score(true, given, verbose=0)
     share, _ = coco.meteor_scores(meteor, [texts[0] for texts in outputs], references)
     counts = set(map(len, references))
     many = f"nrefs:{counts.pop() if len(counts) == 1 else 'var'}"
@@ -257,7 +257,7 @@ def _agreement(outputs: list[list[str]], references: list[list[str]], meteor: An
 def _outputs(
     model: StepModel, inputs: Any, strategy: Strategy, max_length: int, name: str
 ) -> list[tuple[str, ...]]:
-    """The texts for each input, best first."""
+    """Decode the inputs, and return the texts for each, best first."""
     parts = list(_parts(inputs))
     found: list[tuple[str, ...]] = []
     with Progress(name).bar(len(parts)) as bar:
@@ -274,7 +274,7 @@ def _texts(found: Hypotheses) -> tuple[str, ...]:
     texts = tuple(text for text in found.texts if text is not None)
     if len(texts) < len(found):
         raise ArgumentError("the model's outputs have no text to score: give it a method to_text(tokens)")
-    return texts or ("",)  # a search that met a dead end says nothing
+    return texts or ("",)  # a search that met a dead end has no output
 
 
 def _parts(inputs: Any) -> Iterator[Any]:
@@ -294,10 +294,10 @@ def _rounded(value: float) -> float:
 
 
 def _check_packages(*modules: str) -> None:
-    """What is missing is said now, not after minutes of decoding."""
+    """Raise if a package is missing, before minutes of decoding."""
     for module in (*modules, "rich.progress"):
         _need(module)
 
 
 def _need(module: str) -> Any:
-    return extras.need(module, "beamsplit.training.figures")
+    return extras.need(module, "research.training.figures", "dev")

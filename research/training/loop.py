@@ -1,7 +1,7 @@
-"""One training loop for all networks: seeded, with averaged weights, and resumable.
+"""Train any of the networks: one loop, seeded, with averaged weights, and resumable.
 
-What an epoch does depends on the seed and the epoch's number alone, and the state is written every now and
-then, so a run that was killed goes on as if nothing had happened.
+An epoch depends on the seed and the epoch's number alone, and the state is saved regularly, so a run that was
+killed continues as if nothing had happened.
 """
 
 from __future__ import annotations
@@ -20,47 +20,50 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from beamsplit.errors import ArgumentError
+from beamsplit.files import write_bytes
 from beamsplit.models import storage
 from beamsplit.models.text import PAD
-from beamsplit.progress import Progress
+from research.training.progress import TrainingProgress
 
 __all__ = ["Batch", "Examples", "Loss", "Recipe", "epoch_seed", "fit", "imitation", "mean_loss"]
 
 
-SAVE_EVERY = 20.0  # seconds, and only between epochs: what is lost to a kill is that and an epoch
+SAVE_EVERY = 20.0  # seconds, and only between epochs: a kill loses so much and one epoch
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """How long and how hard to train."""
+    """Settings of a training: epochs, batch and optimiser."""
 
     epochs: int
     batch: int
     learning_rate: float = 1e-3
-    warm_up: float = 0.05  # the part of all steps in which the learning rate rises; then it falls
+    warm_up: float = 0.05  # the share of all steps in which the learning rate rises; then it falls
     weight_decay: float = 0.01
     dropout: float = 0.3
-    average: float = 0.999  # how much a step leaves of the running average of the weights
-    clip: float = 1.0  # of the gradient's norm
+    average: float = 0.999  # decay of the running average of the weights, a step
+    clip: float = 1.0  # the largest norm of the gradient
 
 
 class Batch(NamedTuple):
-    """Examples: what a network is told, and what it is to say."""
+    """Examples: the inputs of a network, and its target outputs."""
 
-    told: tuple[Tensor, ...]
+    inputs: tuple[Tensor, ...]
     target: Tensor  # [batch time], padded
-    picture: Tensor | None = None  # [batch] which of the pictures it is about, if it is
+    picture: Tensor | None = None  # [batch] the index of the example's picture, if it has one
 
     def to(self, device: torch.device) -> Batch:
-        return self._replace(told=tuple(each.to(device) for each in self.told), target=self.target.to(device))
+        """Return the batch on a device."""
+        inputs = tuple(each.to(device) for each in self.inputs)
+        return self._replace(inputs=inputs, target=self.target.to(device))
 
 
 Loss: TypeAlias = Callable[[Any, Batch], Tensor]
-"""Of a network on a batch."""
+"""From a network and a batch to the loss."""
 
 
 class Examples(Protocol):
-    """The training data."""
+    """Training data: batches of each epoch, and of the validation part."""
 
     steps: int
     """Batches in an epoch."""
@@ -70,12 +73,12 @@ class Examples(Protocol):
 
 
 def imitation(*, smoothing: float, teachers: Sequence[nn.Module] = (), distil: float = 0.5) -> Loss:
-    """Cross-entropy with what people said, labels smoothed, and for a part with what teachers would say."""
+    """Return a cross-entropy loss with smoothed labels; a share `distil` of it is with the teachers."""
 
     def loss(model: nn.Module, batch: Batch) -> Tensor:
-        logits, target = _said(model, batch)
+        logits, target = _logits_and_targets(model, batch)
         own = nn.functional.cross_entropy(logits.float(), target, label_smoothing=smoothing)
-        return torch.lerp(own, _disagreement(logits, batch, teachers), distil) if teachers else own
+        return torch.lerp(own, _distillation(logits, batch, teachers), distil) if teachers else own
 
     return loss
 
@@ -89,13 +92,13 @@ def fit(
     seed: int = 0,
     device: torch.device,
     loss: Loss,
-    progress: Progress,
+    progress: TrainingProgress,
     about: Mapping[str, Any] | None = None,
 ) -> float:
-    """Train in place, and end with the averaged weights; their cross-entropy on the validation part.
+    """Train a model in place to its averaged weights, and return their validation cross-entropy.
 
-    A state is gone on with only if it is of the same recipe, data and beginning, and of the same settings of
-    the loss, which `about` tells.
+    A saved state is resumed only if recipe, data and initial weights are the same, and the settings of the
+    loss, which `about` has.
     """
     settings = {
         **asdict(recipe),
@@ -128,13 +131,13 @@ def fit(
 
 @torch.no_grad()
 def mean_loss(model: nn.Module, batches: Iterable[Batch], device: torch.device) -> float:
-    """Cross-entropy for each token, in nats."""
+    """Return the mean cross-entropy a token, in nats."""
     training = model.training
     model.eval()
     total, count = 0.0, 0
     for batch in batches:
         with _half_precision(device):
-            logits, target = _said(model, batch.to(device))
+            logits, target = _logits_and_targets(model, batch.to(device))
         total += float(nn.functional.cross_entropy(logits.float(), target, reduction="sum"))
         count += target.numel()
     model.train(training)
@@ -142,12 +145,12 @@ def mean_loss(model: nn.Module, batches: Iterable[Batch], device: torch.device) 
 
 
 def epoch_seed(seed: int, epoch: int) -> int:
-    """A seed for each epoch of each run."""
+    """Return the seed of an epoch."""
     return seed * 100_003 + epoch
 
 
 class _Run:
-    """The network with all that changes while it is trained."""
+    """A network and the state of its training."""
 
     def __init__(
         self, model: nn.Module, recipe: Recipe, settings: dict[str, Any], device: torch.device
@@ -171,6 +174,7 @@ class _Run:
         self.steps = 0
 
     def step(self, batch: Batch, loss: Loss) -> Tensor:
+        """Take one step of the optimiser, and return the loss."""
         with _half_precision(self.device):
             value = loss(self.model, batch)
         self.optimiser.zero_grad(set_to_none=True)
@@ -183,23 +187,25 @@ class _Run:
 
     def _average(self) -> None:
         self.steps += 1
-        # A young average forgets its beginnings faster.
+        # At first the average decays faster, so that it forgets the initial weights.
         keep = min(self.recipe.average, self.steps / (self.steps + 10))
         with torch.no_grad():
             get_ema_multi_avg_fn(keep)(self.averages, self.parameters, 0)  # type: ignore[no-untyped-call]
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
-        """The network with the averaged weights, for a while."""
+        """Give the network its averaged weights for the length of a block."""
         own = [parameter.detach().clone() for parameter in self.parameters]
         self.keep_averages()
         yield
         _put(self.parameters, own)
 
     def keep_averages(self) -> None:
+        """Give the network its averaged weights."""
         _put(self.parameters, self.averages)
 
     def save(self, path: Path, epochs: int) -> None:
+        """Write the state after so many epochs."""
         content = BytesIO()
         torch.save(
             {
@@ -213,16 +219,18 @@ class _Run:
             },
             content,
         )
-        storage.write_bytes(path, content.getvalue())
+        write_bytes(path, content.getvalue())
 
     def resume(self, path: Path) -> int:
-        """How many epochs there have been before."""
+        """Read the state, if there is one, and return how many epochs it has."""
         if not path.exists():
             return 0
         try:
             saved = torch.load(path, map_location=self.device, weights_only=True)
         except Exception as error:  # torch raises all kinds
-            raise ArgumentError(f"{path} is no state of a training: delete it to begin anew") from error
+            raise ArgumentError(
+                f"{path} is not a saved state of a training: delete it to start again"
+            ) from error
         changed = {
             name: (saved["settings"].get(name), value)
             for name, value in self.settings.items()
@@ -231,8 +239,8 @@ class _Run:
         if changed:
             name, (before, now) = next(iter(changed.items()))
             raise ArgumentError(
-                f"{path} is of a run with {name} {before}, not {now}: train with the same settings to go on "
-                "with it, or delete it to begin anew"
+                f"{path} is of a run with {name} {before}, not {now}: train with the same settings to resume "
+                "it, or delete it to start again"
             )
         self.model.load_state_dict(saved["model"])
         _put(self.averages, saved["averages"])
@@ -243,28 +251,28 @@ class _Run:
 
 
 def _fingerprint_of_data(examples: Examples) -> str:
-    """Of all that is to be said in an epoch and in validation, and of what the first batch is told."""
+    """Return a fingerprint of the targets of an epoch and of validation, and of the first batch's inputs."""
     first, *rest = examples.epoch(0)
-    said = (batch.target for batch in (first, *rest, *examples.valid()))
-    return storage.fingerprint([*first.told, *said])
+    targets = (batch.target for batch in (first, *rest, *examples.valid()))
+    return storage.fingerprint([*first.inputs, *targets])
 
 
-def _said(model: Any, batch: Batch) -> tuple[Tensor, Tensor]:
-    """Logits [n vocabulary] and targets [n] of all tokens that are no padding."""
-    spoken = batch.target != PAD
-    return model.logits(model.teach(*batch.told, batch.target)[spoken]), batch.target[spoken]
+def _logits_and_targets(model: Any, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Return the logits [n vocabulary] and targets [n] of all tokens that are not padding."""
+    is_token = batch.target != PAD
+    return model.logits(model.teach(*batch.inputs, batch.target)[is_token]), batch.target[is_token]
 
 
-def _disagreement(logits: Tensor, batch: Batch, teachers: Sequence[nn.Module]) -> Tensor:
-    """The cross-entropy of the student with what the teachers hold likely on average."""
+def _distillation(logits: Tensor, batch: Batch, teachers: Sequence[nn.Module]) -> Tensor:
+    """Return the cross-entropy of the student with the mean distribution of the teachers."""
     with torch.no_grad():
-        opinions = [_said(teacher, batch)[0].float().softmax(1) for teacher in teachers]
-        opinion = torch.stack(opinions).mean(0)
-    return nn.functional.cross_entropy(logits.float(), opinion)
+        distributions = [_logits_and_targets(teacher, batch)[0].float().softmax(1) for teacher in teachers]
+        mean = torch.stack(distributions).mean(0)
+    return nn.functional.cross_entropy(logits.float(), mean)
 
 
 def _rise_and_fall(warm_up: float, steps: int) -> Callable[[int], float]:
-    """Linear up, then along a cosine down to nothing."""
+    """Return the schedule of the learning rate: linear up, then along a cosine down to 0."""
     rising = max(1, round(warm_up * steps))
 
     def factor(step: int) -> float:

@@ -1,4 +1,4 @@
-"""What the translator learns from."""
+"""Make the batches that the translator learns from."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ import sentencepiece
 import torch
 from torch import Tensor
 
-from beamsplit.data import Pair
 from beamsplit.errors import ArgumentError
 from beamsplit.models.text import BEGIN, END, PAD, UNKNOWN, Pieces, normalised
 from beamsplit.models.translator import LONGEST
-from beamsplit.training.loop import Batch, epoch_seed
+from research.data import Pair
+from research.training.loop import Batch, epoch_seed
 
 __all__ = ["Sentences", "learn_pieces"]
 
-UNTOLD = 0.1
-"""The part of examples whose source is left out, so that the network learns to do without."""
-UNREAD = 0.03
-"""The part of a source's pieces that cannot be read, so that the network learns what to do then."""
+INPUT_DROPOUT = 0.1
+"""The share of examples whose source is left out, so that the network is a language model too."""
+PIECE_DROPOUT = 0.03
+"""The share of a source's pieces that become unknown, so that the network learns to handle these."""
 AS_TYPED = 0.05
-"""The part of sources in small letters, and the part of examples without a full stop: people type so."""
-GO_ON = 0.15
-"""How often another sentence follows: the data's are short, people's are not."""
+"""The share of sources in lower case, and of examples without a full stop: people type so."""
+CONTINUED = 0.15
+"""The share of examples with one more sentence: the data's are short, people's are not."""
 
 
 def learn_pieces(pairs: Sequence[Pair], count: int) -> Pieces:
-    """Word pieces for both languages together."""
+    """Return word pieces, learned from both languages together."""
     texts = sorted({normalised(text) for pair in pairs for text in (pair.source, *pair.targets)})
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
@@ -59,14 +59,14 @@ class _Pair(NamedTuple):
     """A pair in pieces."""
 
     source: Ids
-    small: Ids  # the source in small letters
+    small: Ids  # the source in lower case
     targets: list[Ids]
 
 
 class Sentences:
-    """Batches of sentences of about one length, drawn anew for each epoch.
+    """Batches of sentences of about one length, drawn again for each epoch.
 
-    Each source comes once, with one of its translations; see the constants above for what is done to them.
+    Each source comes once, with one of its translations; the constants above say how they are varied.
     """
 
     def __init__(
@@ -80,6 +80,7 @@ class Sentences:
         self.steps = len(self._train) // self._batch
 
     def epoch(self, number: int) -> Iterator[Batch]:
+        """Yield the batches of an epoch."""
         seed = epoch_seed(self._seed, number)
         draw, noise = random.Random(seed), torch.Generator().manual_seed(seed)
         drawn = [self._example(pair, draw) for pair in draw.sample(self._train, self.steps * self._batch)]
@@ -88,19 +89,20 @@ class Sentences:
         draw.shuffle(batches)
         for examples in batches:
             source, target = _padded(examples)
-            yield Batch((_blurred(source, noise),), target)
+            yield Batch((_drop_pieces(source, noise),), target)
 
     def valid(self) -> Iterator[Batch]:
+        """Yield the batches of the validation part, unvaried."""
         for begin in range(0, len(self._valid), self._batch):
             source, target = _padded(self._valid[begin : begin + self._batch])
             yield Batch((source,), target)
 
     def _example(self, pair: _Pair, draw: random.Random) -> tuple[Ids, Ids]:
         source, target = self._sentence(pair, draw)
-        while draw.random() < GO_ON and len(target) < 80:
+        while draw.random() < CONTINUED and len(target) < 80:
             more, its_target = self._sentence(draw.choice(self._train), draw)
             source, target = source + more, target + its_target
-        return ([] if draw.random() < UNTOLD else source), target
+        return ([] if draw.random() < INPUT_DROPOUT else source), target
 
     def _sentence(self, pair: _Pair, draw: random.Random) -> tuple[Ids, Ids]:
         source = pair.small if draw.random() < AS_TYPED else pair.source
@@ -129,22 +131,22 @@ def _read(pairs: Sequence[Pair], pieces: Pieces) -> list[_Pair]:
 
 
 def _fits(ids: Ids) -> bool:
-    """Whether a text says something, and no more than the translator reads."""
+    """Return whether a text is neither empty nor longer than the translator reads."""
     return 0 < len(ids) <= LONGEST
 
 
-def _blurred(source: Tensor, noise: torch.Generator) -> Tensor:
-    """The same with some pieces unknown."""
-    unread = torch.rand(source.shape, generator=noise) < UNREAD
-    return source.masked_fill(unread & (source > END), UNKNOWN)
+def _drop_pieces(source: Tensor, noise: torch.Generator) -> Tensor:
+    """Return the source with some pieces unknown."""
+    dropped = torch.rand(source.shape, generator=noise) < PIECE_DROPOUT
+    return source.masked_fill(dropped & (source > END), UNKNOWN)
 
 
 def _padded(examples: Sequence[tuple[Ids, Ids]]) -> tuple[Tensor, Tensor]:
-    """Sources and targets [examples time], each with its end."""
+    """Return sources and targets [examples time], each with its end."""
     sources, targets = zip(*examples, strict=True)
-    return _together(sources), _together(targets)
+    return _stack(sources), _stack(targets)
 
 
-def _together(rows: Sequence[Ids]) -> Tensor:
+def _stack(rows: Sequence[Ids]) -> Tensor:
     width = max(map(len, rows)) + 1
     return torch.tensor([[*row, END, *[PAD] * (width - 1 - len(row))] for row in rows])

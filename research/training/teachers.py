@@ -1,8 +1,8 @@
-"""A small network learns from people and from a few large ones, which are thrown away afterwards.
+"""Train a small network on data and on a few large networks, its teachers, which are deleted afterwards.
 
-Large networks translate and describe better, but do not ship. Averaged over several, their opinion of what
-may come next is smoother than the one thing a person happened to say, so a small network that imitates both
-comes out better than from the data alone, and with more alternatives.
+Large networks translate and describe better, but are too large to ship. The mean of their distributions is
+smoother than the one token that the data has, so a small network that learns from both is better than one
+that learns from data alone, and has more alternatives.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, Generic, TypeVar
 
 import torch
 
-from beamsplit.progress import Progress
-from beamsplit.training.loop import Examples, Recipe, fit, imitation
+from research.training.loop import Examples, Recipe, fit, imitation
+from research.training.progress import TrainingProgress
 
 __all__ = ["Apprenticeship", "Stage"]
 
@@ -25,7 +25,7 @@ N = TypeVar("N", bound=Any)
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """A network's sizes and how it is trained."""
+    """The sizes of a network and the recipe of its training."""
 
     sizes: Any
     recipe: Recipe
@@ -33,7 +33,7 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class Apprenticeship(Generic[N]):
-    """A student and its teachers; what is under way lies in the folder `work`."""
+    """A student and its teachers; unfinished work is in the folder `work`."""
 
     name: str
     build: Callable[[Stage], N]
@@ -48,13 +48,13 @@ class Apprenticeship(Generic[N]):
     work: Path
 
     def train_teacher(self, number: int) -> None:
-        """Teacher `number`; one that is complete is only read again. Several processes may each train one."""
+        """Train teacher `number`; one that is complete is only read. Several processes may each train one."""
         path = self._teacher(number)
         name = f"{self.name}'s teacher {number}"
         self._train(name, self.teacher, self.seed + 1 + number, path.stem).save(path)
 
     def train(self) -> N:
-        """The student, after those of its teachers that are missing."""
+        """Train the teachers that are missing, then the student, and return the student."""
         for number in range(self.teachers):
             self.train_teacher(number)
         teachers = [self.load(self._teacher(number)).to(self.device) for number in range(self.teachers)]
@@ -74,7 +74,7 @@ class Apprenticeship(Generic[N]):
             state=self.work / f"{stem}.state",
             seed=seed,
             device=self.device,
-            progress=Progress(name),
+            progress=TrainingProgress(name),
             about={"smoothing": self.smoothing, "teachers": len(teachers or ())},
         )
         return model

@@ -1,4 +1,4 @@
-"""Training of the translator."""
+"""Train the translator."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from pathlib import Path
 
 import torch
 
-from beamsplit.data import Pair
-from beamsplit.models import storage
+from beamsplit.files import write_bytes
 from beamsplit.models.text import Pieces
 from beamsplit.models.translator import Translator, TranslatorSizes
-from beamsplit.training.loop import Recipe
-from beamsplit.training.sentences import Sentences, learn_pieces
-from beamsplit.training.teachers import Apprenticeship, Stage
+from research.data import Pair
+from research.training.loop import Recipe
+from research.training.sentences import Sentences, learn_pieces
+from research.training.teachers import Apprenticeship, Stage
 
 __all__ = ["TranslatorSettings", "apprenticeship"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TranslatorSettings:
-    """What the translator that ships was trained with."""
+    """Settings of a translator; the defaults are those of the one that ships."""
 
     pieces: int = 7000
     smoothing: float = 0.1
@@ -50,7 +50,7 @@ def apprenticeship(
     seed: int,
     device: torch.device,
 ) -> Apprenticeship[Translator]:
-    """The training of a translator."""
+    """Return the training of a translator and its teachers."""
     pieces = _pieces(work, train, settings.pieces)
     return Apprenticeship(
         name="translator",
@@ -68,9 +68,9 @@ def apprenticeship(
 
 
 def _pieces(work: Path, pairs: Sequence[Pair], count: int) -> Pieces:
-    """Learned once: teachers and student must agree on them."""
+    """Return the word pieces, learned once: teachers and student have to share them."""
     content = hashlib.sha256(repr((count, pairs)).encode()).hexdigest()[:16]
     path = work / f"pieces-{content}.model"
     if not path.exists():
-        storage.write_bytes(path, learn_pieces(pairs, count).model)
+        write_bytes(path, learn_pieces(pairs, count).model)
     return Pieces(path.read_bytes())

@@ -1,4 +1,4 @@
-"""From a path to text, lines or JSON: what is wrong with a file is said in one line that names it."""
+"""Read and write files: text, lines, JSON. Errors are one line that names the file."""
 
 from __future__ import annotations
 
@@ -11,24 +11,20 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from beamsplit import extras
-from beamsplit.checks import shown
+from beamsplit import checks
 from beamsplit.errors import ArgumentError
 
 __all__ = [
     "AnyPath",
-    "content",
-    "data_folder",
-    "extension",
-    "field",
-    "json_lines",
-    "lines",
-    "listed",
-    "names",
-    "need",
-    "parsed",
-    "text",
-    "texts",
+    "check_extension",
+    "json_object",
+    "parse_json",
+    "read_bytes",
+    "read_json_lines",
+    "read_json_objects",
+    "read_lines",
+    "read_text",
+    "write_bytes",
 ]
 
 AnyPath: TypeAlias = str | PathLike[str]
@@ -36,27 +32,10 @@ AnyPath: TypeAlias = str | PathLike[str]
 _GZIP = b"\x1f\x8b"
 
 
-def data_folder(given: AnyPath | None = None) -> Path:
-    """Where the data is: the folder given, else what the environment variable BEAMSPLIT_DATA says."""
-    told = given or os.environ.get("BEAMSPLIT_DATA")
-    if not told:
-        raise ArgumentError("no data folder: give one as an option, or set BEAMSPLIT_DATA to it")
-    folder = Path(told).expanduser()
-    if not folder.is_dir():
-        name = "the data folder" if given else "BEAMSPLIT_DATA"
-        raise ArgumentError(f"{name} is {str(told)!r}, which is no folder: give one that exists")
-    return folder
+def check_extension(path: AnyPath, known: Iterable[str], hint: str = "") -> str:
+    """Return the extension of a file's name, in lower case and without `.gz`; raise if it is not known.
 
-
-def need(module: str) -> Any:
-    """A module that not everyone has installed."""
-    return extras.need(module, "beamsplit.data")
-
-
-def extension(path: AnyPath, known: Iterable[str], hint: str = "") -> str:
-    """How the name ends, `.gz` aside.
-
-    >>> extension("captions.JSONL.gz", [".jsonl", ".json"])
+    >>> check_extension("captions.JSONL.gz", [".jsonl", ".json"])
     '.jsonl'
     """
     name = Path(path).name.lower()
@@ -66,93 +45,99 @@ def extension(path: AnyPath, known: Iterable[str], hint: str = "") -> str:
     return found
 
 
-def content(path: AnyPath) -> bytes:
-    """All of a file, unpacked if it is gzipped."""
-    data = _bytes(path)
+# Reading
+
+
+def read_bytes(path: AnyPath) -> bytes:
+    """Return the content of a file, decompressed if it is gzipped."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise ArgumentError(f"{path} cannot be read: {checks.reason(error)}") from error
     if data.startswith(_GZIP):
         try:
             return gzip.decompress(data)
         except (OSError, EOFError, zlib.error) as error:
-            raise ArgumentError(f"{path}: broken gzip ({error}): fetch the file again") from error
+            raise ArgumentError(f"{path} is a broken gzip file: {error} (fetch it again)") from error
     if str(path).lower().endswith(".gz"):
-        raise ArgumentError(f"{path}: not gzipped, though its name says so: rename it or fetch it again")
+        raise ArgumentError(f"{path} is not gzipped, though its name says so: rename it or fetch it again")
     return data
 
 
-def _bytes(path: AnyPath) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except FileNotFoundError as error:
-        raise ArgumentError(f"{path}: no such file, check the path") from error
-    except IsADirectoryError as error:
-        raise ArgumentError(f"{path}: a folder, give a file in it") from error
-    except OSError as error:
-        raise ArgumentError(f"{path}: cannot be read ({error.strerror})") from error
-
-
-def text(path: AnyPath) -> str:
-    """All of a file as text, a byte order mark left out."""
-    data = content(path)
+def read_text(path: AnyPath) -> str:
+    """Return the content of a UTF-8 file, without a byte order mark."""
+    data = read_bytes(path)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise ArgumentError(f"{path}, line {line}: not UTF-8, convert the file (iconv -t utf-8)") from error
+        raise ArgumentError(f"{path}, line {line} is not UTF-8: convert the file (iconv -t utf-8)") from error
 
 
-def lines(path: AnyPath) -> list[str]:
-    """The lines of a text file, without their ends.
+def read_lines(path: AnyPath) -> list[str]:
+    """Return the lines of a text file, without their ends.
 
-    Not `splitlines`, which takes characters inside a sentence (U+2028, U+0085) for ends of lines.
+    `splitlines` would also split at characters inside a sentence (U+2028, U+0085).
     """
-    found = text(path).replace("\r\n", "\n").split("\n")
-    return found if found[-1] else found[:-1]
+    lines = read_text(path).replace("\r\n", "\n").split("\n")
+    return lines if lines[-1] else lines[:-1]
 
 
-def parsed(source: str, where: str) -> Any:
-    """JSON as Python values."""
+def read_json_lines(path: AnyPath) -> Iterator[tuple[str, Any]]:
+    """Yield the JSON value of each line that is not blank, after the place where it stands."""
+    for number, line in enumerate(read_lines(path), start=1):
+        if line and not line.isspace():
+            where = f"{path}, line {number}"
+            yield where, parse_json(line, where)
+
+
+def read_json_objects(path: AnyPath, example: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the JSON object of each line, after the place where it stands; raise if there is none.
+
+    `example` is a line as it should be, for error messages.
+    """
+    empty = True
+    for where, value in read_json_lines(path):
+        empty = False
+        yield where, _check_object(value, where, example)
+    if empty:
+        raise ArgumentError(f"{path} is empty: give lines of {example}")
+
+
+def json_object(line: str, where: str, example: str) -> dict[str, Any]:
+    """Return the object that a line of JSON holds; `where` and `example` are for error messages."""
+    return _check_object(parse_json(line, where), where, example)
+
+
+def _check_object(value: Any, where: str, example: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ArgumentError(f"{where} is not a JSON object: give {example}")
+    return value
+
+
+def parse_json(source: str, where: str) -> Any:
+    """Return the value of a JSON text; `where` is its place, for error messages."""
     try:
         return json.loads(source)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno} column {error.colno}" if "\n" in source else f"column {error.colno}"
-        raise ArgumentError(f"{where}: not JSON ({error.msg} at {place})") from error
-    except (ValueError, RecursionError) as error:  # endless digits, endless brackets
-        raise ArgumentError(f"{where}: not JSON that can be read ({error})") from error
+        raise ArgumentError(f"{where} is not JSON: {error.msg} at {place}") from error
+    except (ValueError, RecursionError) as error:  # too many digits, too many brackets
+        raise ArgumentError(f"{where} is JSON that cannot be read: {error}") from error
 
 
-def json_lines(path: AnyPath) -> Iterator[tuple[str, Any]]:
-    """One JSON value a line, each with the place it stands at; empty lines are passed over."""
-    for number, line in enumerate(lines(path), start=1):
-        if line and not line.isspace():
-            where = f"{path}, line {number}"
-            yield where, parsed(line, where)
+# Writing
 
 
-def field(row: Any, key: str, where: str) -> Any:
-    """What an object has under a key."""
-    if not isinstance(row, dict):
-        raise ArgumentError(f"{where}: must be an object with {key!r}, not {shown(row)}")
-    if key not in row:
-        raise ArgumentError(f"{where}: no {key!r} (it has: {names(row)})")
-    return row[key]
-
-
-def names(found: Iterable[str]) -> str:
-    """What there is instead of what was looked for: on one line, and not too long."""
-    line = " ".join(", ".join(found).split()) or "nothing"
-    return line if len(line) <= 100 else line[:97] + "..."
-
-
-def listed(value: Any, key: str, where: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise ArgumentError(f"{where}: {key} must be a list, not {shown(value)}")
-    return value
-
-
-def texts(values: Any, key: str, where: str) -> tuple[str, ...]:
-    """Strings without the white space around them, and without those that are nothing else."""
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all; folders that are missing are made."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        return tuple(filter(None, map(str.strip, listed(values, key, where))))
-    except TypeError as error:
-        odd = next(value for value in values if not isinstance(value, str))
-        raise ArgumentError(f"{where}: {key} must be text, not {shown(odd)}") from error
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            temporary.write_bytes(content)
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise ArgumentError(f"{path} cannot be written: {error.strerror} (give another place)") from error

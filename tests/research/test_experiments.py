@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from experiments import runner
-from experiments.choice import best_of_families, choice_table, deciding
-from experiments.report import renewed
 
 from beamsplit.errors import ArgumentError
+from research.experiments import runner
+from research.experiments.choice import best_of_families, choice_table, deciding
+from research.experiments.report import renew_tables
 
 METHODS: dict[str, dict[str, Any]] = {
     "BS": {"family": "", "varied": {}},
@@ -81,7 +81,7 @@ def cells(lines: list[str]) -> list[list[str]]:
 
 
 def test_what_stands_between_marks_is_written_anew(folder: Path) -> None:
-    lines = renewed(PAGE, folder).splitlines()
+    lines = renew_tables(PAGE, folder).splitlines()
     assert "400 inputs of coco.test, 5 references each, model captioner." in lines
     assert "what stood there before" not in lines
     rows = cells(lines)
@@ -94,21 +94,21 @@ def test_what_stands_between_marks_is_written_anew(folder: Path) -> None:
 
 
 def test_what_stands_elsewhere_is_left_alone(folder: Path) -> None:
-    made = renewed(PAGE, folder)
+    made = renew_tables(PAGE, folder)
     assert made.startswith("# Results\n\n<!-- coco: about -->\n\n400 inputs")
     assert "<!-- end -->\n\nSome words.\n\n<!-- validation/coco" in made
     assert made.endswith("<!-- end -->\n\nMore words.\n")
-    assert renewed("No marks.\n", folder) == "No marks.\n"
+    assert renew_tables("No marks.\n", folder) == "No marks.\n"
 
 
 def test_a_page_that_is_new_stays_as_it_is(folder: Path) -> None:
-    made = renewed(PAGE, folder)
-    assert renewed(made, folder) == made
+    made = renew_tables(PAGE, folder)
+    assert renew_tables(made, folder) == made
 
 
 def test_columns_and_choices(folder: Path) -> None:
     def table(what: str) -> list[list[str]]:
-        return cells(renewed(f"<!-- coco: {what} -->\n<!-- end -->", folder).splitlines())
+        return cells(renew_tables(f"<!-- coco: {what} -->\n<!-- end -->", folder).splitlines())
 
     assert table("columns unique oracle_meteor@20")[0] == ["", "unique", "METEOR @20"]
     assert table("lists")[0] == ["", "distinct-2", "unique"]
@@ -117,7 +117,7 @@ def test_columns_and_choices(folder: Path) -> None:
 
 def test_a_table_that_is_none(folder: Path) -> None:
     with pytest.raises(ArgumentError, match=r"^there is no table 'orakel': there are about, oracle, lists, "):
-        renewed(PAGE.replace("oracle cider_d", "orakel cider_d"), folder)
+        renew_tables(PAGE.replace("oracle cider_d", "orakel cider_d"), folder)
 
 
 # The choice

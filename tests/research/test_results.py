@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from experiments.choice import best_of_families, deciding
-from experiments.report import renewed
 
-from beamsplit.evaluation import Method, Settings, read_experiment, run
+from beamsplit.evaluation import TASKS, Method, Settings, read_experiment, run
+from beamsplit.evaluation.scoring import LIST_METRICS, TEXT_METRICS
+from research.experiments.choice import best_of_families, deciding
+from research.experiments.report import renew_tables
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
+EXPERIMENTS = ROOT / "research" / "experiments"
 RESULTS = ROOT / "docs" / "results"
-FILES = sorted((ROOT / "experiments").rglob("*.toml"))
+FILES = sorted(EXPERIMENTS.rglob("*.toml"))
 CHOSEN_ON = {
     "coco": "coco",
     "pascal50s": "pascal50s",
@@ -29,7 +31,16 @@ CHOSEN_ON = {
 
 
 def name_of(file: Path) -> str:
-    return str(file.relative_to(ROOT / "experiments").with_suffix(""))
+    return str(file.relative_to(EXPERIMENTS).with_suffix(""))
+
+
+@pytest.mark.parametrize("file", FILES, ids=name_of)
+def test_experiments_are_complete(file: Path) -> None:
+    experiment = read_experiment(file)
+    assert experiment.task in TASKS
+    assert {*experiment.metrics, *([experiment.mbr] if experiment.mbr else [])} <= set(TEXT_METRICS)
+    assert set(experiment.lists) <= set(LIST_METRICS)
+    assert experiment.title
 
 
 def results(name: str) -> Any:
@@ -37,9 +48,7 @@ def results(name: str) -> Any:
 
 
 def described(name: str) -> dict[str, Any]:
-    return {
-        each.name: each.description for each in read_experiment(ROOT / f"experiments/{name}.toml").methods
-    }
+    return {each.name: each.description for each in read_experiment(EXPERIMENTS / f"{name}.toml").methods}
 
 
 def of_method(about: dict[str, Any]) -> dict[str, Any]:
@@ -48,7 +57,7 @@ def of_method(about: dict[str, Any]) -> dict[str, Any]:
 
 def test_the_page_has_the_tables_of_its_files() -> None:
     page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
-    assert renewed(page, RESULTS) == page
+    assert renew_tables(page, RESULTS) == page
 
 
 def test_every_picture_of_the_page_is_there() -> None:
@@ -92,7 +101,7 @@ def test_a_few_real_inputs(name: str, tmp_path: Path) -> None:
         pytest.skip("BEAMSPLIT_DATA is not set to a folder of real data")
     if shutil.which("java") is None:
         pytest.skip("there is no Java")
-    whole = read_experiment(ROOT / f"experiments/{name}.toml")
+    whole = read_experiment(EXPERIMENTS / f"{name}.toml")
     methods = tuple(each for each in whole.methods if each.name in ("BS", "DBS") and isinstance(each, Method))
     settings = {**vars(whole), "methods": methods, "metrics": whole.metrics[:1], "mbr": "", "oracle": (1, 20)}
     found = run(type(whole)(**settings), Settings(cache=tmp_path, limit=12, draws=50))

@@ -1,22 +1,24 @@
-"""Pictures as a network sees them: a row of numbers each."""
+"""Read the features of pictures: a row of numbers each, as a network sees them."""
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from beamsplit.checks import shown
-from beamsplit.data.arrays import read_arrays, tensor, write_arrays
-from beamsplit.data.files import AnyPath, need
-from beamsplit.data.projection import Projection, read_projection
+from beamsplit.checks import reason, shown
 from beamsplit.errors import ArgumentError
+from beamsplit.evaluation.datasets import join_names
+from beamsplit.files import AnyPath, check_extension, read_bytes
+from beamsplit.models.projection import Projection
 
-__all__ = ["Features", "read_features", "write_features"]
+__all__ = ["Features", "read_arrays", "read_features", "read_projection"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +44,7 @@ class Features:
         object.__setattr__(self, "_rows", {image: row for row, image in enumerate(self.images)})
 
     def of(self, images: Sequence[str]) -> Tensor:
-        """The features of these pictures, in their order: [len(images) d]."""
+        """Return the features of these pictures, in their order: [len(images) d]."""
         missing = [image for image in images if image not in self._rows]
         if missing:
             raise ArgumentError(
@@ -62,7 +64,7 @@ def _check(images: Sequence[str], values: Tensor) -> None:
     if len(set(images)) != len(images):
         image, times = Counter(images).most_common(1)[0]
         raise ArgumentError(f"picture {shown(image)} is there {times} times: give each once")
-    # The sum is quick, and finite only if all are; that it is not may also be for their size.
+    # The sum is quick. If it is finite, all values are; if not, it may only have overflowed.
     if not values.sum().isfinite() and not (finite := values.isfinite().all(dim=1)).all():
         image = images[finite.tolist().index(False)]
         raise ArgumentError(f"the features of picture {shown(image)} are not finite numbers")
@@ -74,7 +76,7 @@ def _check_rows(values: Tensor) -> None:
 
 
 def read_features(path: AnyPath, projection: Projection | AnyPath | None = None) -> Features:
-    """Features from an `.npz` with arrays `image` and `feature`.
+    """Return the features of an `.npz` file with arrays `image` and `feature`.
 
     Where there is an array `scale`, features are `feature * scale`: int8 has to have one. With `projection`,
     or the path of one, they come in as many dimensions as they had before it.
@@ -90,13 +92,13 @@ def read_features(path: AnyPath, projection: Projection | AnyPath | None = None)
 
 
 def _values(feature: Any, scale: Any | None) -> Tensor:
-    values = tensor(feature, "features")
+    values = _tensor(feature, "features")
     _check_rows(values)
     if scale is None:
         if feature.dtype.kind != "f":
             raise ArgumentError(f"features of {feature.dtype} need an array 'scale' to multiply them by")
         return values
-    factor = tensor(scale, "scale")
+    factor = _tensor(scale, "scale")
     if factor.shape not in ((), values.shape[1:]):
         raise ArgumentError(f"scale has shape {list(factor.shape)}, not [{values.shape[1]}] as a feature")
     return values.mul_(factor)
@@ -108,11 +110,33 @@ def _ids(image: Any) -> tuple[str, ...]:
     return tuple(map(str, image.tolist()))
 
 
-def write_features(path: AnyPath, images: Sequence[str], values: Tensor) -> None:
-    """Writes features for `read_features`, in float16; a reader meets the whole file or none."""
-    made = Features(tuple(images), values.detach().cpu())
-    numpy = need("numpy")
-    half = made.values.half()
-    if not torch.isfinite(half).all():
-        raise ArgumentError(f"{path}: features beyond ±65504 do not fit into float16, scale them")
-    write_arrays(path, {"image": numpy.array(made.images, dtype=numpy.str_), "feature": half.numpy()})
+def read_projection(path: AnyPath) -> Projection:
+    """Return the projection of an `.npz` file with arrays `mean` and `components`."""
+    arrays = read_arrays(path, ["mean", "components"])
+    try:
+        return Projection(*(_tensor(arrays[name], name) for name in ("mean", "components")))
+    except ArgumentError as error:
+        raise ArgumentError(f"{path}: {error}") from error
+
+
+def read_arrays(path: AnyPath, names: Sequence[str], optional: Sequence[str] = ()) -> dict[str, Any]:
+    """Return arrays of an `.npz` file by name; `optional` ones may be missing. Nothing is unpickled."""
+    check_extension(path, [".npz"])
+    data = read_bytes(path)
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as found:
+            present = list(found.files)
+            arrays = {name: found[name] for name in (*names, *optional) if name in present}
+    except Exception as error:  # zip, zlib and numpy each have their own ways to fail
+        raise ArgumentError(f"{path}: broken or no .npz ({reason(error)}): fetch the file again") from error
+    for name in names:
+        if name not in arrays:
+            raise ArgumentError(f"{path}: no array {name!r} (it has: {join_names(present)})")
+    return arrays
+
+
+def _tensor(array: Any, name: str) -> Tensor:
+    """Return numbers as a float32 tensor."""
+    if array.dtype.kind not in "fiu":
+        raise ArgumentError(f"{name} must be numbers, not {array.dtype}")
+    return torch.from_numpy(array.astype("float32"))

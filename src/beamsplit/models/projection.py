@@ -6,11 +6,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from beamsplit.data.arrays import read_arrays, tensor
-from beamsplit.data.files import AnyPath
 from beamsplit.errors import ArgumentError
 
-__all__ = ["Projection", "read_projection"]
+__all__ = ["Projection"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,12 +28,15 @@ class Projection:
             )
 
     def project(self, values: Tensor) -> Tensor:
-        """[n long] -> [n short]"""
+        """Make features shorter: [n long] -> [n short]."""
         _check_width("project", values, self.components.shape[1])
         return (values - self.mean) @ self.components.T
 
     def undo(self, values: Tensor) -> Tensor:
-        """[n short] -> [n long], as near to what was projected as the components reach."""
+        """Return the features that project to these values: [n short] -> [n long].
+
+        What lay outside the components is lost.
+        """
         _check_width("undo", values, self.components.shape[0])
         return values @ self.components + self.mean
 
@@ -43,12 +44,3 @@ class Projection:
 def _check_width(name: str, values: Tensor, width: int) -> None:
     if values.ndim != 2 or values.shape[1] != width:
         raise ArgumentError(f"{name} takes features of shape [n {width}], not {list(values.shape)}")
-
-
-def read_projection(path: AnyPath) -> Projection:
-    """A projection from an `.npz` with arrays `mean` and `components`."""
-    arrays = read_arrays(path, ["mean", "components"])
-    try:
-        return Projection(*(tensor(arrays[name], name) for name in ("mean", "components")))
-    except ArgumentError as error:
-        raise ArgumentError(f"{path}: {error}") from error

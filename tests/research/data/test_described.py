@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from beamsplit import ArgumentError
-from beamsplit.data import Described, read_described
 from data import write
+from research.data import Described, read_described
 
 TWO = [Described("318556", ("A bathroom.", "A clean room")), Described("9", ("A cat",))]
 
@@ -32,38 +32,6 @@ def _refused(path: Path, said: str, **options: Any) -> None:
 def test_json_lines(tmp_path: Path, name: str, key: str) -> None:
     first = {"image": 318556, key: [" A bathroom.", "", "A clean room\n"]}
     assert read_described(write.rows(tmp_path / name, first, {"image": "9", key: ["A cat"]})) == TWO
-
-
-def test_json_lines_tell_difficulty(tmp_path: Path) -> None:
-    path = write.rows(
-        tmp_path / "a.jsonl",
-        {"image": "2008_1", "captions": ["a"], "difficulty": 3},
-        {"image": "2008_2", "difficulty": 2.5},
-        {"image": "2008_3", "captions": [" "]},
-    )
-    assert read_described(path) == [Described("2008_1", ("a",), 3.0), Described("2008_2", (), 2.5)]
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ('{"captions": []}', ", line 1: no 'image' (it has: captions)"),
-        ('{"image": 1}', ", line 1: no 'captions' or 'questions' (it has: image)"),
-        ('{"image": true, "captions": []}', ", line 1: image must be a number or a name, not True"),
-        ('{"image": " ", "captions": []}', ", line 1: image must be a number or a name, not ' '"),
-        ('{"image": 1, "captions": "a"}', ", line 1: captions must be a list, not 'a'"),
-        ('{"image": 1, "questions": [2]}', ", line 1: questions must be text, not 2"),
-        ('{"image": 1, "difficulty": "x"}', ", line 1: difficulty must be a finite number, not 'x'"),
-        ('{"image": 1, "difficulty": NaN}', ", line 1: difficulty must be a finite number, not nan"),
-        (
-            '\n{"image": 1,',
-            ", line 2: not JSON (Expecting property name enclosed in double quotes at column 13)",
-        ),
-        ('{"image": 1, "captions": [" "]}', ": no picture with a text in it"),
-    ],
-)
-def test_json_lines_are_refused_in_a_line(tmp_path: Path, content: str, said: str) -> None:
-    _refused(write.text(tmp_path / "a.jsonl", content), said)
 
 
 def test_an_unknown_extension_is_refused(tmp_path: Path) -> None:
@@ -107,7 +75,7 @@ def test_other_json_is_refused_in_a_line(tmp_path: Path, value: Any, said: str) 
 
 def test_broken_json_is_refused_with_its_line(tmp_path: Path) -> None:
     path = write.text(tmp_path / "a.json", '{\n"images": [}')
-    _refused(path, ": not JSON (Expecting value at line 2 column 12)")
+    _refused(path, " is not JSON: Expecting value at line 2 column 12")
 
 
 # Karpathy's
@@ -225,7 +193,7 @@ def test_without_scipy_the_way_to_install_it_is_said(tmp_path: Path, monkeypatch
     monkeypatch.setitem(sys.modules, "scipy.io", None)
     path = write.text(tmp_path / "a.mat", "")
     with pytest.raises(
-        ImportError, match=re.escape("beamsplit.data needs scipy: pip install 'beamsplit[train]'")
+        ImportError, match=re.escape("research.data needs scipy: pip install 'beamsplit[dev]'")
     ):
         read_described(path)
 

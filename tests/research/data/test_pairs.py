@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from beamsplit import ArgumentError
-from beamsplit.data import Pair, read_pairs
 from data import write
+from research.data import Pair, read_pairs
 
 HUG = Pair("Hug Tom.", ("Fais un câlin à Tom.", "Serre Tom."))
 GO = Pair("Go!", ("Va !",))
@@ -64,14 +64,6 @@ def test_blank_sides_are_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("a.jsonl", '{"en": "Go!"}', "a.jsonl, line 1: no 'fr' (it has: en)"),
-        ("a.jsonl", '{"en": "a", "fr": "b"}\n\n{}', "a.jsonl, line 3: no 'en' (it has: nothing)"),
-        ("a.jsonl", '{"en": 5, "fr": "b"}', "a.jsonl, line 1: en must be a string, not 5"),
-        ("a.jsonl", '{"en": "a", "fr": 5}', "a.jsonl, line 1: fr must be a list, not 5"),
-        ("a.jsonl", '{"en": "a", "fr": ["b", null]}', "a.jsonl, line 1: fr must be text, not None"),
-        ("a.jsonl", "[1]", "a.jsonl, line 1: must be an object with 'en', not [1]"),
-        ("a.jsonl", "{}{", "a.jsonl, line 1: not JSON (Extra data at column 3)"),
-        ("a.jsonl", "[" * 99999, "a.jsonl, line 1: not JSON that can be read (maximum recursion depth"),
         ("a.jsonl", "", "a.jsonl: no sentence with a translation in it"),
         (
             "a.tsv",

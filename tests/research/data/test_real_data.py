@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from beamsplit.data import data_folder, read_described, read_features, read_pairs, read_projection
+from research.data import data_folder, read_described, read_features, read_pairs, read_projection
 
 PAIRS = {
     "tatoeba.train": 112_121,

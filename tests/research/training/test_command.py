@@ -14,17 +14,17 @@ import pytest
 import torch
 
 import beamsplit
-from beamsplit.data import read_features, write_features
 from beamsplit.models import Captioner, PictureSizes, Questioner, Translator, TranslatorSizes, load, storage
-from beamsplit.training import command
-from beamsplit.training.captioner import CaptionerSettings, ConsensusSettings, QuestionerSettings
-from beamsplit.training.loop import Recipe
-from beamsplit.training.teachers import Stage
-from beamsplit.training.translator import TranslatorSettings
 from data import write
+from research.data import read_features, write_features
+from research.training import command
+from research.training.captioner import CaptionerSettings, ConsensusSettings, QuestionerSettings
+from research.training.loop import Recipe
+from research.training.teachers import Stage
+from research.training.translator import TranslatorSettings
 
 numpy = pytest.importorskip("numpy")
-pytest.importorskip("rich", reason="pip install 'beamsplit[train]'")
+pytest.importorskip("rich", reason="pip install 'beamsplit[dev]'")
 
 LONG, SHORT = 6, 4
 RECIPE = Recipe(epochs=3, batch=4, learning_rate=0.01, dropout=0.1)
@@ -108,7 +108,7 @@ def refused(capsys: pytest.CaptureFixture[str], code: int) -> str:
     printed = capsys.readouterr()
     assert code == 2
     assert printed.out == ""
-    start = "python -m beamsplit.training: "
+    start = "python -m research.training: "
     assert printed.err.startswith(start)
     assert printed.err.count("\n") == 1
     return printed.err.removeprefix(start).rstrip("\n")
@@ -233,7 +233,7 @@ def test_the_captioner_goes_part_of_the_way_to_consensus(
 def test_a_stopped_command_goes_on(
     kind: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from beamsplit.training import loop
+    from research.training import loop
 
     monkeypatch.setattr(loop, "SAVE_EVERY", -1.0)
     assert run(kind, work=tmp_path / "whole", out=tmp_path / "whole.st") == 0
@@ -251,7 +251,7 @@ def test_a_stopped_command_goes_on(
     assert run(kind) == 130
     work = tmp_path / f"{kind}-work"
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last == f"python -m beamsplit.training: stopped; the same command goes on from {work}"
+    assert last == f"python -m research.training: stopped; the same command resumes from {work}"
     assert run(kind) == 0
     assert (tmp_path / f"{kind}.safetensors").read_bytes() == (tmp_path / "whole.st").read_bytes()
 
@@ -304,7 +304,7 @@ def test_a_missing_file(
     (folder / file).unlink(missing_ok=True)
     out = ["--out", str(tmp_path / "out")]
     message = refused(capsys, command.main([kind, "--data", str(folder), *out]))
-    assert message == f"{folder / file}: no such file, check the path"
+    assert message == f"{folder / file} cannot be read: No such file or directory"
 
 
 @pytest.mark.parametrize("kind", ["translator", "captioner"])
@@ -316,8 +316,8 @@ def test_other_epochs_in_the_same_work_folder(
     state = tmp_path / f"{kind}-work" / "student.state"
     message = refused(capsys, run(kind, "--epochs", "2", "--teachers", "0"))
     assert message == (
-        f"{state} is of a run with epochs 1, not 2: train with the same settings to go on with it, "
-        "or delete it to begin anew"
+        f"{state} is of a run with epochs 1, not 2: train with the same settings to resume it, "
+        "or delete it to start again"
     )
 
 
@@ -411,7 +411,7 @@ def test_help(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         command.main([kind, "--help"])
     assert caught.value.code == 0
-    assert capsys.readouterr().out.startswith(f"usage: python -m beamsplit.training {kind} ")
+    assert capsys.readouterr().out.startswith(f"usage: python -m research.training {kind} ")
 
 
 def test_help_names_all(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,8 +12,8 @@ import beamsplit
 from beamsplit import BeamSearch
 from beamsplit.models import Captioner, PictureSizes
 from beamsplit.models.text import END, Words
-from beamsplit.training.consensus import Consensus, self_critical
-from beamsplit.training.loop import Batch, imitation
+from research.training.consensus import Consensus, self_critical
+from research.training.loop import Batch, imitation
 
 VOCABULARY = 12
 LENGTH = 9

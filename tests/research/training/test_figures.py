@@ -17,15 +17,15 @@ import torch
 from torch import Tensor
 
 from beamsplit import ArgumentError
-from beamsplit.data import Pair, write_features
 from beamsplit.metrics import coco
 from beamsplit.models.pictures import Captioner, PictureSizes
 from beamsplit.models.text import Words
 from beamsplit.models.translator import Translator, TranslatorSizes
-from beamsplit.training import figures
-from beamsplit.training.figures import captioner_figures, questioner_figures, translator_figures
-from beamsplit.training.sentences import learn_pieces
 from data import write
+from research.data import Pair, write_features
+from research.training import figures
+from research.training.figures import captioner_figures, questioner_figures, translator_figures
+from research.training.sentences import learn_pieces
 
 numpy = pytest.importorskip("numpy")
 pytest.importorskip("sacrebleu")
@@ -312,7 +312,7 @@ def test_meteor_that_dies() -> None:
         meteor.meteor_p.kill()
         meteor.meteor_p.wait()
         with pytest.raises(coco.Unavailable, match="METEOR's Java program stopped before it was done"):
-            figures._agreement([["a dog"]], [["a dog"]], meteor)
+            figures._text_scores([["a dog"]], [["a dog"]], meteor)
     del meteor
     gc.collect()  # its destructor must not wait for ever
 
@@ -331,9 +331,7 @@ def test_missing_packages(
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError) as caught:
         measure(Parrot({}), tmp_path)
-    assert str(caught.value) == (
-        f"beamsplit.training.figures needs {package}: pip install 'beamsplit[train]'"
-    )
+    assert str(caught.value) == (f"research.training.figures needs {package}: pip install 'beamsplit[dev]'")
 
 
 def test_a_model_without_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from beamsplit import ArgumentError
 from beamsplit.models import storage
 from beamsplit.models.text import PAD
-from beamsplit.progress import Progress
-from beamsplit.training import loop, teachers
-from beamsplit.training.loop import Batch, Recipe, epoch_seed, fit, imitation, mean_loss
-from beamsplit.training.teachers import Apprenticeship, Stage
+from research.training import loop, teachers
+from research.training.loop import Batch, Recipe, epoch_seed, fit, imitation, mean_loss
+from research.training.progress import TrainingProgress
+from research.training.teachers import Apprenticeship, Stage
 
 CPU = torch.device("cpu")
 WORDS = 8
@@ -87,7 +87,7 @@ def trained(
         seed=seed,
         device=CPU,
         loss=loss or imitation(smoothing=0.0),
-        progress=Progress("echo"),
+        progress=TrainingProgress("echo"),
     )
     return model, valid
 
@@ -221,8 +221,8 @@ def test_other_settings_are_refused(
     with pytest.raises(ArgumentError) as caught:
         trained(state, **changes)
     assert str(caught.value) == (
-        f"{state} is of a run with {name} {before}, not {now}: train with the same settings to go on "
-        "with it, or delete it to begin anew"
+        f"{state} is of a run with {name} {before}, not {now}: train with the same settings to resume "
+        "it, or delete it to start again"
     )
 
 
@@ -230,13 +230,19 @@ def test_other_data_is_refused(tmp_path: Path) -> None:
     """A first try with few examples must not pass for the real run."""
     state = tmp_path / "state"
     trained(state, examples=Told(steps=2))
-    with pytest.raises(ArgumentError, match=r"is of a run with steps 8, not 40: .* delete it to begin anew$"):
+    with pytest.raises(
+        ArgumentError, match=r"is of a run with steps 8, not 40: .* delete it to start again$"
+    ):
         trained(state, examples=Told(steps=10))
 
 
 def test_other_examples_another_beginning_and_another_loss_are_refused(tmp_path: Path) -> None:
     """As many examples, but others; as large a network, but with other weights."""
-    settings: dict[str, Any] = {"state": tmp_path / "state", "device": CPU, "progress": Progress("echo")}
+    settings: dict[str, Any] = {
+        "state": tmp_path / "state",
+        "device": CPU,
+        "progress": TrainingProgress("echo"),
+    }
     settings["loss"] = imitation(smoothing=0.0)
     recipe = Recipe(epochs=1, batch=16)
 
@@ -374,7 +380,7 @@ def test_a_perfect_teacher_helps(tmp_path: Path) -> None:
         def epoch(self, number: int) -> Iterator[Batch]:
             for batch in super().epoch(number):
                 shifted = torch.where(batch.target > 0, batch.target % (WORDS - 1) + 1, PAD)
-                yield Batch(batch.told, shifted)
+                yield Batch(batch.inputs, shifted)
 
     _, alone = trained(tmp_path / "alone", examples=Wrong(), loss=imitation(smoothing=0.0))
     taught = imitation(smoothing=0.0, teachers=[Knows()], distil=0.9)

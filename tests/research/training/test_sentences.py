@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from beamsplit import ArgumentError
-from beamsplit.data import Pair
 from beamsplit.models.text import END, PAD, UNKNOWN, Pieces, normalised
-from beamsplit.training import sentences
-from beamsplit.training.loop import Batch
-from beamsplit.training.sentences import UNREAD, UNTOLD, Sentences, learn_pieces
+from research.data import Pair
+from research.training import sentences
+from research.training.loop import Batch
+from research.training.sentences import INPUT_DROPOUT, PIECE_DROPOUT, Sentences, learn_pieces
 
 ENGLISH = ["the cat", "a dog", "my friend", "this man", "she", "he", "the child", "our neighbour"]
 FRENCH = ["le chat", "un chien", "mon ami", "cet homme", "elle", "il", "l'enfant", "notre voisin"]
@@ -47,7 +47,7 @@ def rows(batches: list[Batch]) -> list[tuple[list[int], list[int]]]:
     return [
         (bare(source), bare(target))
         for each in batches
-        for source, target in zip(*each.told, each.target, strict=True)
+        for source, target in zip(*each.inputs, each.target, strict=True)
     ]
 
 
@@ -79,11 +79,11 @@ def test_an_epoch_has_as_many_batches_as_it_says(pieces: Pieces, batch: int) -> 
     batches = list(examples.epoch(0))
     assert len(batches) == examples.steps == 32 // batch
     assert {len(each.target) for each in batches} == {batch}
-    assert {len(each.told[0]) for each in batches} == {batch}
+    assert {len(each.inputs[0]) for each in batches} == {batch}
 
 
 def test_every_source_comes_once_an_epoch(pieces: Pieces, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("UNTOLD", "UNREAD", "AS_TYPED", "GO_ON"):
+    for name in ("INPUT_DROPOUT", "PIECE_DROPOUT", "AS_TYPED", "CONTINUED"):
         monkeypatch.setattr(sentences, name, 0.0)
     told = sorted(pieces.text(source) for source, _ in epochs(made(pieces), 1))
     assert told == sorted(pair.source for pair in PAIRS)
@@ -131,11 +131,11 @@ def known(source: str, target: str) -> bool:
 def test_what_is_said_is_a_translation_of_what_was_told(
     pieces: Pieces, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sentences, "UNREAD", 0.0)
+    monkeypatch.setattr(sentences, "PIECE_DROPOUT", 0.0)
     found = [(pieces.text(source), pieces.text(target)) for source, target in epochs(made(pieces), 10)]
     assert all(known(source, target) for source, target in found if source)
     several = [target for _, target in found if sum(target.count(fr.capitalize()) for fr in FRENCH) > 1]
-    assert 0.05 < len(several) / len(found) < 0.3  # GO_ON is 0.15
+    assert 0.05 < len(several) / len(found) < 0.3  # CONTINUED is 0.15
     small = [source for source, _ in found if source and source == source.lower()]
     assert 0.01 < len(small) / len(found) < 0.12  # AS_TYPED is 0.05
     assert 0.01 < sum(not target.endswith(".") for _, target in found) / len(found) < 0.12
@@ -148,21 +148,21 @@ def test_what_is_said_is_a_translation_of_what_was_told(
 def test_some_sources_are_left_out_but_no_target(pieces: Pieces) -> None:
     found = epochs(made(pieces), 30)
     untold = sum(not source for source, _ in found) / len(found)
-    assert untold == pytest.approx(UNTOLD, abs=0.03)
+    assert untold == pytest.approx(INPUT_DROPOUT, abs=0.03)
     assert all(target for _, target in found)
 
 
 def test_some_pieces_cannot_be_read_but_all_are_said(pieces: Pieces) -> None:
     found = epochs(made(pieces), 30)
     told = [i for source, _ in found for i in source]
-    assert told.count(UNKNOWN) / len(told) == pytest.approx(UNREAD, abs=0.01)
+    assert told.count(UNKNOWN) / len(told) == pytest.approx(PIECE_DROPOUT, abs=0.01)
     assert not any(UNKNOWN in target for _, target in found)
 
 
 def test_ends_and_padding_can_always_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sentences, "UNREAD", 1.0)
+    monkeypatch.setattr(sentences, "PIECE_DROPOUT", 1.0)
     source = torch.tensor([[7, 8, END, PAD], [END, PAD, PAD, PAD]])
-    blurred = sentences._blurred(source, torch.Generator())
+    blurred = sentences._drop_pieces(source, torch.Generator())
     assert blurred.tolist() == [[UNKNOWN, UNKNOWN, END, PAD], [END, PAD, PAD, PAD]]
 
 

@@ -10,14 +10,20 @@ import pytest
 import torch
 from torch import Tensor
 
-from beamsplit.data import Described, Features, Projection
 from beamsplit.models import Captioner, PictureSizes, Questioner
 from beamsplit.models.pictures import LONGEST
 from beamsplit.models.text import END, PAD, UNKNOWN, Words
-from beamsplit.training import captioner
-from beamsplit.training.captioner import Part, QuestionerSettings, folded, train_questioner, unfolded
-from beamsplit.training.loop import Recipe
-from beamsplit.training.texts import UNTOLD, Texts, TextsOfPictures
+from research.data import Described, Features, Projection
+from research.training import captioner
+from research.training.captioner import (
+    Part,
+    QuestionerSettings,
+    fold_projection,
+    train_questioner,
+    unfold_projection,
+)
+from research.training.loop import Recipe
+from research.training.texts import INPUT_DROPOUT, Texts, TextsOfPictures
 
 WORDS = Words(["a", "dog", "cat", "runs"])  # 4, 5, 6, 7
 DESCRIBED = [
@@ -43,8 +49,8 @@ def test_texts_by_hand() -> None:
 def test_a_batch_by_hand() -> None:
     known = torch.tensor([True, False])
     batch = texts().batch(torch.tensor([2, 1]), known)
-    assert batch.told[0].tolist() == [[9, 0], [7, 1]]
-    assert batch.told[1] is known
+    assert batch.inputs[0].tolist() == [[9, 0], [7, 1]]
+    assert batch.inputs[1] is known
     assert batch.target.tolist() == [[4, UNKNOWN, 7, END], [4, 6, END, PAD]]  # no wider than need be
     assert batch.target.dtype == torch.int64
     assert batch.picture is not None
@@ -86,7 +92,7 @@ def test_an_epoch_has_as_many_batches_as_it_says(batch: int) -> None:
 def test_texts_keep_their_pictures() -> None:
     for batch in TextsOfPictures(MANY, MANY, batch=10, seed=0).epoch(3):
         row = (batch.target[:, 0] - 4) % 20
-        assert torch.equal(batch.told[0], MANY.features[row])
+        assert torch.equal(batch.inputs[0], MANY.features[row])
 
 
 def test_an_epoch_depends_on_seed_and_number_alone() -> None:
@@ -102,16 +108,16 @@ def test_an_epoch_depends_on_seed_and_number_alone() -> None:
 
 def test_some_pictures_are_left_out() -> None:
     examples = TextsOfPictures(MANY, MANY, batch=10, seed=0)
-    known = torch.cat([each.told[1] for number in range(30) for each in examples.epoch(number)])
+    known = torch.cat([each.inputs[1] for number in range(30) for each in examples.epoch(number)])
     assert known.dtype == torch.bool
-    assert 1 - known.float().mean().item() == pytest.approx(UNTOLD, abs=0.02)
+    assert 1 - known.float().mean().item() == pytest.approx(INPUT_DROPOUT, abs=0.02)
 
 
 def test_the_validation_part_is_all_there_and_all_known() -> None:
     examples = TextsOfPictures(MANY, texts(), batch=3, seed=0)
     found = list(examples.valid())
     assert [len(each.target) for each in found] == [3, 1]
-    assert all(each.told[1].all() for each in found)
+    assert all(each.inputs[1].all() for each in found)
     assert found[0].target.tolist()[1] == [4, 6, END, PAD]
 
 
@@ -143,7 +149,7 @@ def test_an_unfolded_model_takes_the_features_themselves() -> None:
     model, through = small(3), projection()
     long = seen(5, 8)
     expected = model.start(through.project(long))[0]
-    unfolded(model, through)
+    unfold_projection(model, through)
     assert model.sizes.features == 8
     assert torch.allclose(model.start(long)[0], expected, atol=1e-5)
     # What the components do not show does not count.
@@ -155,8 +161,8 @@ def test_folded_again_it_is_what_it_was() -> None:
     model, through = small(3), projection()
     short = seen(5, 3)
     expected = model.start(short)[0]
-    unfolded(model, through)
-    folded(model, through)
+    unfold_projection(model, through)
+    fold_projection(model, through)
     assert model.sizes.features == 3
     assert torch.allclose(model.start(short)[0], expected, atol=1e-5)
 
@@ -165,13 +171,13 @@ def test_folding_loses_what_the_components_do_not_show() -> None:
     model, through = small(8), projection()
     near = through.undo(seen(5, 3))  # features that the components show all of
     expected = model.start(near)[0]
-    folded(model, through)
+    fold_projection(model, through)
     assert torch.allclose(model.start(through.project(near))[0], expected, atol=1e-5)
 
 
 def test_an_unfolded_model_can_be_saved(tmp_path: Path) -> None:
     model = small(3)
-    unfolded(model, projection())
+    unfold_projection(model, projection())
     model.save(tmp_path / "model.safetensors")
     again = Captioner.from_file(tmp_path / "model.safetensors")
     assert torch.allclose(again.start(seen(2, 8))[0], model.start(seen(2, 8))[0], atol=1e-2)
@@ -180,10 +186,10 @@ def test_an_unfolded_model_can_be_saved(tmp_path: Path) -> None:
 # From captions to questions
 
 
-def test_words_to_ask_with() -> None:
+def test_question_words() -> None:
     """Those of questions which the captioner knows, others if they are frequent; most frequent first."""
     questions = ["why is the cat here", "why is it so", "is the aardvark here", "why"]
-    words = captioner._words_to_ask_with(questions, Words(["cat", "tree", "so"]), 2)
+    words = captioner._question_words(questions, Words(["cat", "tree", "so"]), 2)
     assert words.words == ("is", "why", "here", "the", "cat", "so")
 
 
@@ -192,7 +198,7 @@ def test_the_questioner_begins_as_the_captioner() -> None:
     torch.manual_seed(9)
     asker = Questioner(Words("xca"), PictureSizes(features=3, embedding=6, hidden=7))
     own = asker.embedding.weight.detach().clone()
-    captioner._begin_as(asker, teller)
+    captioner._copy_weights(asker, teller)
     for name, value in teller.state_dict().items():
         if name not in ("embedding.weight", "bias"):
             assert torch.equal(asker.state_dict()[name], value), name
