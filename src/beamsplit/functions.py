@@ -15,7 +15,8 @@ from beamsplit.model import Answer, State, as_tensor, read_answer, rows_of
 
 __all__ = ["FunctionModel", "PrefixModel"]
 
-StepFunction = Callable[[Tensor, State], tuple[Answer, State]]
+StepFunction = Callable[[Any, State], tuple[Any, State]]
+"""(tokens, state) -> (answer, state); the answer may be a numpy array too."""
 
 
 class FunctionModel:
@@ -36,7 +37,7 @@ class FunctionModel:
 
     keeps_earlier_steps = True  # `select` copies, and rows of one shape can be joined whatever their age
 
-    def __init__(self, step: StepFunction, *, start: int | Callable[[Any], tuple[Answer, State]]) -> None:
+    def __init__(self, step: StepFunction, *, start: int | Callable[[Any], tuple[Any, State]]) -> None:
         if not callable(step) or isinstance(step, type):
             raise ArgumentError(f"step must be a function of (tokens, state), not {checks.shown(step)}")
         if not callable(start):

@@ -98,7 +98,8 @@ class _States:
     def _widen(self, ask: Widen) -> _Calls:
         model = self._model
         assert isinstance(model, WideningModel)
-        lists = yield _Call(model.widen(self._last, ask.rows, ask.width))
+        state = yield from self._source(ask.sources)
+        lists = yield _Call(model.widen(state, ask.rows, ask.width))
         if not isinstance(lists, Shortlist):
             raise ModelError(f"widen must return a Shortlist, not a {type(lists).__name__}")
         return lists
