@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -132,7 +131,11 @@ def _stack_rows(leaves: tuple[Any, ...]) -> Any:
             f"the staggered schedule joins rows of different age, but this model's state has rows of shape "
             f"{' and '.join(map(str, sorted(shapes)))} (a cache that grows?): use schedule='lockstep'"
         )
-    return torch.cat(leaves) if isinstance(leaves[0], Tensor) else np.concatenate(leaves)
+    if isinstance(leaves[0], Tensor):
+        return torch.cat(leaves)
+    import numpy as np
+
+    return np.concatenate(leaves)
 
 
 def _leaves(state: State) -> Iterator[Any]:

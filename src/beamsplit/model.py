@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -294,6 +293,8 @@ def as_tensor(values: Any) -> Tensor:
     """Return a tensor of a numpy array, or of anything that becomes one; without a copy if possible."""
     if isinstance(values, Tensor):
         return values
+    import numpy as np  # which the search itself can do without
+
     array = np.asarray(values)
     try:
         return torch.from_numpy(array if array.flags.writeable else array.copy())
