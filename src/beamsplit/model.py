@@ -88,6 +88,11 @@ class Shortlist:
     """[rows k] what tokens were listed by; by default, the gain."""
 
     def __post_init__(self) -> None:
+        if all(
+            isinstance(value, Tensor)
+            for value in (self.tokens, self.log_prob, self.rest, self.gain, self.key)
+        ):
+            return  # as the search makes them, once a step
         for name, default in (("tokens", None), ("log_prob", None), ("gain", "log_prob"), ("key", "gain")):
             value = getattr(self, name)
             if value is None and default is not None:
