@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from beamsplit import Cumulative, Diversity, Earlier, Embedding, Hamming, NGram, diversity
+from beamsplit import Cumulative, Diversity, Earlier, Embedding, Hamming, NGram
+from beamsplit.diversity import embedding
 
 VOCABULARY = 12
 RANDOM_VECTORS = torch.randn(VOCABULARY, 16, generator=torch.Generator().manual_seed(5))
@@ -90,7 +91,7 @@ def test_some_tokens_at_a_time_cost_the_same_bits(
         asked.append(tokens.shape[2])
         return price(self, tokens, prefix, earlier)
 
-    monkeypatch.setattr(diversity, "_AT_ONCE", some)
+    monkeypatch.setattr(embedding, "_AT_ONCE", some)
     monkeypatch.setattr(Embedding, "_penalty", counted)
     assert torch.equal(situation.price(term), whole)
     assert sum(asked) == VOCABULARY
