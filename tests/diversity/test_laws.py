@@ -7,15 +7,22 @@ import torch
 from torch import Tensor
 
 from beamsplit import Cumulative, Diversity, Earlier, Embedding, Hamming, NGram
-from beamsplit.diversity import embedding
+from beamsplit.diversity import Similarity, SoftTerm, embedding
 
 VOCABULARY = 12
 RANDOM_VECTORS = torch.randn(VOCABULARY, 16, generator=torch.Generator().manual_seed(5))
 
-HARD_TERMS: list[Diversity] = [Hamming(), Cumulative(temperature=0.7), NGram(n=1), NGram(n=2), NGram(n=3)]
-SOFT_TERMS: list[Diversity] = [
-    Embedding(vectors=RANDOM_VECTORS, of=of)
-    for of in (Hamming(), Cumulative(temperature=0.7), NGram(n=1), NGram(n=2), NGram(n=3))
+# Lengths from 1e-5 to 1e5, a token without a vector, two opposites, and three that add up to zero.
+UNEVEN_VECTORS = RANDOM_VECTORS * torch.logspace(-5, 5, VOCABULARY).unsqueeze(1)
+UNEVEN_VECTORS[0] = 0.0
+UNEVEN_VECTORS[3] = -UNEVEN_VECTORS[2]
+UNEVEN_VECTORS[4:6] = RANDOM_VECTORS[4:6].bfloat16()
+UNEVEN_VECTORS[6] = -UNEVEN_VECTORS[4] - UNEVEN_VECTORS[5]
+
+OWN_TERMS = (Hamming(), Cumulative(temperature=0.7), NGram(n=1), NGram(n=2), NGram(n=3))
+HARD_TERMS: list[Diversity] = list(OWN_TERMS)
+SOFT_TERMS = [
+    Embedding(vectors=vectors, of=of) for vectors in (RANDOM_VECTORS, UNEVEN_VECTORS) for of in OWN_TERMS
 ]
 TERMS = [pytest.param(term, id=str(i)) for i, term in enumerate([*HARD_TERMS, *SOFT_TERMS])]
 
@@ -76,26 +83,61 @@ def test_a_candidate_alone_costs_the_same_bits(term: Diversity, situation: Situa
         assert torch.equal(alone, together[..., token : token + 1])
 
 
-@pytest.mark.parametrize("term", SOFT_TERMS, ids=lambda term: str(term.of))
-@pytest.mark.parametrize(
-    "some", [1, 12 * 16 * 5, 12 * 16 * 11]
-)  # one token, five, all but one; of n-grams fewer
+class Counting:
+    """A term that notes how many candidates it is asked about."""
+
+    def __init__(self, term: SoftTerm) -> None:
+        self.term = term
+        self.asked: list[int] = []
+
+    def soft_penalty(
+        self, tokens: Tensor, prefix: Tensor, earlier: Earlier, similarity: Similarity
+    ) -> Tensor:
+        self.asked.append(tokens.shape[2])
+        return self.term.soft_penalty(tokens, prefix, earlier, similarity)
+
+
+@pytest.mark.parametrize("term", SOFT_TERMS)
+# One token, five, all but one; of n-grams fewer. There are 12 beams, and 7 earlier ones for each.
+@pytest.mark.parametrize("some", [1, 12 * 7 * 5, 12 * 7 * 11])
 def test_some_tokens_at_a_time_cost_the_same_bits(
     term: Embedding, some: int, situation: Situation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = situation.price(term)
-    asked: list[int] = []
-    price = Embedding._penalty
-
-    def counted(self: Embedding, tokens: Tensor, prefix: Tensor, earlier: Earlier) -> Tensor:
-        asked.append(tokens.shape[2])
-        return price(self, tokens, prefix, earlier)
-
+    counting = Counting(term.of)
     monkeypatch.setattr(embedding, "_AT_ONCE", some)
-    monkeypatch.setattr(Embedding, "_penalty", counted)
-    assert torch.equal(situation.price(term), whole)
+    paid = situation.price(Embedding(vectors=term.vectors, of=counting))
+    monkeypatch.undo()
+    assert torch.equal(paid, situation.price(term))
+    none, *asked = counting.asked
+    assert none == 0
     assert sum(asked) == VOCABULARY
     assert len(asked) > 1
+
+
+@pytest.mark.parametrize("term", SOFT_TERMS)
+@pytest.mark.parametrize("some", [1, 12 * 16, 12 * 16 * 5])
+def test_some_vectors_at_a_time_cost_the_same_bits(
+    term: Embedding, some: int, situation: Situation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = situation.price(term)
+    monkeypatch.setattr(embedding, "_IN_CACHE", some)
+    assert torch.equal(situation.price(Embedding(vectors=term.vectors, of=term.of)), whole)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("dimensions", [1, 2, 7, 64, 1001])
+def test_a_pair_of_ngrams_alone_has_the_same_similarity(n: int, dimensions: int) -> None:
+    """So many dimensions that torch would add them up in other portions, were the sums not exact."""
+    generator = torch.Generator().manual_seed(dimensions)
+    vectors = torch.randn(40, dimensions, generator=generator, dtype=torch.double).exp()
+    term = Embedding(vectors=vectors)
+    ours, theirs = (torch.randint(40, (n, 30), generator=generator) for _ in range(2))
+    together = term.similarity(ours.unbind(), theirs.unbind())
+    for i, j in torch.randint(30, (60, 2), generator=generator).tolist():
+        alone = term.similarity(ours[:, i : i + 1].unbind(), theirs[:, j : j + 1].unbind())
+        assert alone.item() == together[i, j].item()
+    few = term.similarity(ours[:, 3:10].unbind(), theirs[:, 5:].unbind())
+    assert torch.equal(few, together[3:10, 5:])
 
 
 @pytest.mark.parametrize("term", TERMS)
@@ -163,6 +205,7 @@ SCATTERED = torch.randn(12, 5, generator=torch.Generator().manual_seed(4))
         Embedding(vectors=SCATTERED, of=Hamming()),
         Embedding(vectors=SCATTERED, of=Cumulative(temperature=3.0)),
         Embedding(vectors=SCATTERED, of=NGram(n=2)),
+        *SOFT_TERMS,
     ],
 )
 def test_no_token_pays_less_than_the_least(term: Cumulative | Embedding) -> None:
@@ -173,3 +216,14 @@ def test_no_token_pays_less_than_the_least(term: Cumulative | Embedding) -> None
     everything = torch.arange(12).expand(3, 2, 12)
     least = term.least(prefix, earlier).unsqueeze(2)
     assert bool((term.penalty(everything, prefix, earlier) >= least).all())
+
+
+@pytest.mark.parametrize("vectors", [RANDOM_VECTORS, UNEVEN_VECTORS])
+def test_a_token_that_is_like_no_other_pays_the_least(vectors: Tensor, situation: Situation) -> None:
+    with_blank = torch.cat([vectors, torch.zeros(1, 16)])
+    term = Embedding(vectors=with_blank, of=Cumulative(temperature=3.0))
+    earlier = Earlier.of(situation.beams, time=5)
+    blank = torch.full((3, 4, 1), VOCABULARY)
+    least = term.least(situation.prefix, earlier)
+    assert bool((least > 0).any())
+    assert torch.equal(term.penalty(blank, situation.prefix, earlier).squeeze(2), least)

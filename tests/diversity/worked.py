@@ -11,7 +11,7 @@ from torch import Tensor
 from beamsplit import Diversity, Earlier
 
 HALVING = 1 / math.log(2)  # a temperature at which exp(-d / temperature) is 2 ** -d
-CLOSE = 1e-5  # fractions lie on a grid of 2 ** -24, word vectors on one of 2 ** -20
+CLOSE = 1e-6  # fractions lie on a grid of 2 ** -24
 
 
 def table(rows: Sequence[Sequence[int]]) -> Tensor:
