@@ -59,7 +59,7 @@ class Cumulative:
     def _decayed(self, prefix: Tensor, earlier: Earlier) -> tuple[Tensor, Tensor]:
         """Return what each earlier beam costs a token that equals its own, and any other: [n beam e]."""
         time = prefix.shape[-1]
-        decay = _decay_table(self.temperature, time + 2).to(prefix.device)
+        decay = _decay_table(self.temperature, time + 2, prefix.device)
         # [n beam e time] -> [n beam e]
         apart = (prefix.unsqueeze(2) != earlier.beams[:, None, :, :time]).sum(-1)
         speaks = (earlier.tokens >= 0).unsqueeze(1)  # [n 1 e]
@@ -67,13 +67,14 @@ class Cumulative:
 
 
 @functools.lru_cache(maxsize=256)
-def _decay_table(temperature: float, size: int) -> Tensor:
+def _decay_table(temperature: float, size: int, device: torch.device) -> Tensor:
     """Return exp(-d / temperature) for d = 0 .. size-1, on the grid.
 
-    It is made by `math.exp`, which gives the same bits for every position, as a
+    It is made by `math.exp`, which gives the same bits for every position and every device, as a
     vectorised exponential need not.
     """
-    return on_grid(torch.tensor([math.exp(-d / temperature) for d in range(size)], dtype=torch.double))
+    values = [math.exp(-d / temperature) for d in range(size)]
+    return on_grid(torch.tensor(values, dtype=torch.double, device="cpu")).to(device)
 
 
 def _soft_distance(prefix: Tensor, earlier: Earlier, similarity: Similarity) -> Tensor:
