@@ -15,6 +15,7 @@ from beamsplit.cli.inputs import Input, pictures, texts
 from beamsplit.cli.options import FILE, MODEL, OUTPUT
 from beamsplit.cli.showing import entry, for_people, show_columns, show_json
 from beamsplit.errors import ArgumentError
+from beamsplit.files import write_bytes
 
 if TYPE_CHECKING:
     from beamsplit.cli.searching import Searcher
@@ -184,7 +185,6 @@ def _brief(shown: str) -> str:
 
 
 def _draw(searcher: Searcher, given: Input, output: Output) -> None:
-    from beamsplit.models.storage import write_bytes
     from beamsplit.tree import draw
 
     assert output.tree is not None

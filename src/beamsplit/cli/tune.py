@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from beamsplit.cli.options import FILE, LONGEST, MODEL, show, with_settings
+from beamsplit.files import write_bytes
 
 if TYPE_CHECKING:
     from beamsplit.evaluation import Settings
@@ -79,7 +80,6 @@ def tune(out: Path | None, as_json: bool, terms: str | None, settings: Settings,
     beamsplit tune --task valid.jsonl --model en-fr --target diversity --keep 0.95 --out results/
     """  # noqa: D301 (click wants the character)
     from beamsplit.evaluation import tuning
-    from beamsplit.models.storage import write_bytes
 
     chosen = () if terms is None else tuple(term.strip() for term in terms.split(","))
     if out is not None:
