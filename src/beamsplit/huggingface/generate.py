@@ -15,7 +15,7 @@ import beamsplit
 from beamsplit import checks
 from beamsplit.diversity import Cumulative, Diversity, Embedding, Hamming, NGram
 from beamsplit.errors import ArgumentError, ModelError
-from beamsplit.huggingface.model import Prompt, TransformersModel, real_ends
+from beamsplit.huggingface.model import Prompt, TransformersModel, real_ends, word_vectors
 from beamsplit.huggingface.output import Recorder, Returned, make_output
 from beamsplit.huggingface.processors import Processors, stop_by
 from beamsplit.huggingface.scoring import AsIn455, GenerationScorer
@@ -33,7 +33,7 @@ _TERMS: dict[str, Callable[[Any], Diversity]] = {
     "hamming": lambda _: Hamming(),
     "cumulative": lambda _: Cumulative(),
     "ngram": lambda _: NGram(),
-    "embedding": lambda model: Embedding(vectors=model.get_input_embeddings().weight.detach().float()),
+    "embedding": lambda model: Embedding(vectors=word_vectors(model)),
 }
 
 
@@ -68,7 +68,7 @@ def diverse_beam_search(
             and so on; what is chosen is then put in the order of its score.
         return_per_group: so many of each group, in the order of the groups, instead.
         diversity: a term, or its name: hamming, cumulative, ngram, or embedding (with the model's own
-            input embeddings).
+            embeddings of the tokens that it outputs).
         unique: return no sequence twice; look on for the next best.
         seed: for do_sample=True; by default drawn from torch's generator, which `set_seed` controls.
         on_step: called after every step with a `beamsplit.Step`, whose `hypotheses` are the lists so far.
