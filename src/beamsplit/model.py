@@ -1,7 +1,7 @@
 """The contract of models: three verbs, what they may answer with, and what a model may offer besides.
 
 The search calls `start`, `step` and `select`. Everything else here is optional: a model that offers more is
-found by its methods and attributes, and the search makes use of it. docs/models.md has all of it in one
+found by its methods and attributes, and the search makes use of it. docs/contract.md has all of it in one
 table.
 """
 
