@@ -110,7 +110,7 @@ class Frontier:
             return ends
         spelled = self.spell(picks).clamp(min=0)
         inputs = self.inputs.view(-1, 1, 1).expand_as(picks.token)
-        stopped = stop(inputs.flatten(), spelled.flatten(0, 2))
+        stopped = stop(inputs.flatten().clone(), spelled.flatten(0, 2))  # copies, which it may keep
         if not isinstance(stopped, Tensor) or stopped.shape != (inputs.numel(),):
             got = list(stopped.shape) if isinstance(stopped, Tensor) else type(stopped).__name__
             raise ArgumentError(
