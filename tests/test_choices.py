@@ -18,7 +18,7 @@ from beamsplit import (
     StochasticBeamSearch,
     Strategy,
 )
-from beamsplit.choices import SUITABLE, TITLES, Choice, term
+from beamsplit.choices import SUITABLE, TITLES, Choice
 from beamsplit.evaluation.presets import PRESETS
 from beamsplit.models import load
 from beamsplit.models.translator import DIVERSE
@@ -82,10 +82,7 @@ def test_what_suits_the_translator_is_what_it_does_by_itself() -> None:
         assert SUITABLE[kind].method.strategy(load(kind)) == DiverseBeamSearch(groups=6, strength=0.5)
 
 
-def test_terms_from_text() -> None:
-    assert term("hamming") == {"term": "hamming"}
-    assert term("cumulative:temperature=2.5") == {"term": "cumulative", "temperature": 2.5}
-    assert term("embedding:of=ngram") == {"term": "embedding", "of": "ngram"}
+def test_the_term_is_made_for_the_model() -> None:
     found = Choice(diversity="cumulative:temperature=4").method.strategy
     model = load("en-fr")
     strategy = found(model)
@@ -111,9 +108,7 @@ def test_terms_from_text() -> None:
             {"strategy": "nucleus", "settings": {"topp": 3}},
             "nucleus has no setting 'topp': did you mean 'top_p'?",
         ),
-        ({"diversity": "ngram:size=3"}, "ngram has no setting 'size': it has n"),
-        ({"diversity": "hamming:term=ngram"}, "hamming has no setting 'term': leave it out"),
-        ({"diversity": ""}, "there is no diversity term '': there are hamming, cumulative, ngram, embedding"),
+        ({"diversity": "ngram:size=3"}, "diversity: ngram has no setting 'size': it has n"),
     ],
 )
 def test_mistakes(settings: dict[str, object], line: str) -> None:

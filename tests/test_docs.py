@@ -12,8 +12,9 @@ from xml.etree import ElementTree
 import pytest
 
 from beamsplit import cli
+from beamsplit.diversity.names import TERMS
 from beamsplit.evaluation import Experiment
-from beamsplit.evaluation.methods import METHODS, OPTIONS, SAVED, TERMS
+from beamsplit.evaluation.methods import METHODS, OPTIONS, SAVED
 from beamsplit.evaluation.scoring import LIST_METRICS, TEXT_METRICS
 
 ROOT = Path(__file__).parent.parent

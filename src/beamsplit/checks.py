@@ -8,8 +8,6 @@ from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any
 
-import torch
-
 from beamsplit.errors import ArgumentError
 
 __all__ = [
@@ -57,6 +55,8 @@ def nearest(word: str, known: Iterable[str], otherwise: str) -> str:
 
 def usable(device: str | None) -> None:
     """Whether torch can put anything there."""
+    import torch  # here alone, so that settings can be checked before it is loaded
+
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, TypeError) as error:  # whichever, depending on what is missing

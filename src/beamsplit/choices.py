@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from beamsplit import checks
+from beamsplit.diversity.names import read_term
 from beamsplit.errors import ArgumentError
-from beamsplit.evaluation.methods import METHODS, TERMS, Method, methods_of
+from beamsplit.evaluation.methods import METHODS, Method, methods_of
 from beamsplit.evaluation.presets import Widths, tables_of
 
-__all__ = ["SUITABLE", "TITLES", "Choice", "term"]
+__all__ = ["SUITABLE", "TITLES", "Choice"]
 
 _SOURCE = "a choice"
-_HOW = "give one such as cumulative, or cumulative:temperature=2"
 
 TITLES = {
     "bs": "beam search",
@@ -62,7 +62,7 @@ class Choice:
         table = tables_of([self.strategy], widths)[self.strategy] | dict(self.settings)
         self._check_settings(METHODS[table["kind"]])
         if "diversity" in table:
-            table["diversity"] = term(self.diversity)
+            table["diversity"] = read_term(self.diversity)
         if self.unique:
             table["unique"] = True
         try:
@@ -132,37 +132,3 @@ SUITABLE: dict[str, Choice] = {
     "transformers": Choice(groups=3, beams_per_group=2, strength=1.0),
 }
 """What suits a kind of model, unless one says otherwise."""
-
-
-def term(text: str) -> dict[str, Any]:
-    """A diversity term from its name and settings.
-
-    >>> term("cumulative:temperature=2")
-    {'term': 'cumulative', 'temperature': 2}
-    >>> term("embedding:of=ngram")
-    {'term': 'embedding', 'of': 'ngram'}
-    """
-    name, _, rest = text.partition(":")
-    if name not in TERMS:
-        hint = checks.nearest(name, TERMS, f"there are {', '.join(TERMS)}")
-        raise ArgumentError(f"there is no diversity term {name!r}: {hint}")
-    table: dict[str, Any] = {"term": name}
-    for each in filter(None, rest.split(",")):
-        key, equals, value = (part.strip() for part in each.partition("="))
-        if not (key and equals and value):
-            raise ArgumentError(f"diversity is {text!r}: {_HOW}")
-        known = {each.name for each in fields(TERMS[name]) if each.init} - {"vectors"}
-        if key not in known:
-            has = f"it has {', '.join(sorted(known))}" if known else "leave it out"
-            raise ArgumentError(f"{name} has no setting {key!r}: {checks.nearest(key, known, has)}")
-        table[key] = _value(value)
-    return table
-
-
-def _value(text: str) -> Any:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text

@@ -159,10 +159,13 @@ def test_the_tree_is_that_of_the_search(capsys: pytest.CaptureFixture[str], tmp_
     [
         (("--tree", "x.svg", "a", "b"), "--tree draws the search for one input, and there are 2: give one"),
         (("a", "--strategy", "dps"), "there is no strategy 'dps': did you mean 'dbs'?"),
-        (("a", "--diversity", "haming"), "there is no diversity term 'haming': did you mean 'hamming'?"),
+        (
+            ("a", "--diversity", "haming"),
+            "diversity is 'haming', and there is no such term: did you mean 'hamming'?",
+        ),
         (("a", "--diversity", "ngram:2"), "diversity is 'ngram:2': give one such as cumulative, or "),
         (("a", "--diversity", "ngram:n=0"), "diversity: n must be a whole number of at least 1, not 0"),
-        (("a", "--diversity", "ngram:m=2"), "ngram has no setting 'm': it has n"),
+        (("a", "--diversity", "ngram:m=2"), "diversity: ngram has no setting 'm': it has n"),
         (("a", "--strength", "-1"), "strength must be a finite number of 0 or more, not -1.0"),
         (("a", "--top-p", "0.9"), "dbs has no setting 'top_p': it is for sampling, nucleus, "),
         (("a", "--strategy", "bs", "-s", "3"), "--strength is for dbs, divmbest and diverse-sampling, and "),

@@ -119,7 +119,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         method(kind="diverse", groups=2, diversity="haming"),
-        "methods.M in it: diversity has term 'haming': did you mean 'hamming'?",
+        "methods.M in it: diversity is 'haming', and there is no such term: did you mean 'hamming'?",
     ),
     (changed(oracle=[0]), "oracle in it must be a whole number of at least 1, not 0"),
     (changed(limit=0), "limit in it must be a whole number of at least 1, not 0"),
@@ -155,7 +155,9 @@ def test_a_model_that_lacks_what_a_method_needs() -> None:
     mutual, soft = methods(tables)
     with pytest.raises(ArgumentError, match=r"^methods.mmi.mmi needs .* FunctionModel has no language_model"):
         mutual.guided(plain)
-    with pytest.raises(ArgumentError, match=r"^methods.soft.diversity needs word vectors, and FunctionModel"):
+    with pytest.raises(
+        ArgumentError, match=r"^methods.soft.diversity is .* needs word vectors, and FunctionModel"
+    ):
         soft.strategy(plain)
 
 

@@ -18,7 +18,8 @@ from beamsplit import (
     NGram,
     decode,
 )
-from beamsplit.evaluation.methods import METHODS, TERMS, Method, Saved, methods_of
+from beamsplit.diversity.names import TERMS, term_class
+from beamsplit.evaluation.methods import METHODS, Method, Saved, methods_of
 from beamsplit.models import Captioner, PictureSizes
 from beamsplit.models.text import Words
 from evaluation.small import figures_of, numbers, write_numbers
@@ -220,23 +221,24 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"kind": "lists", "fil": "a"}, f"{HERE} has a key 'fil': did you mean 'file'?"),
     (
         {**DIVERSE, "diversity": {"term": "embedding", "of": "haming"}},
-        f"{HERE}: diversity.of has term 'haming': did you mean 'hamming'?",
+        f"{HERE}: diversity.of is 'haming', and there is no such term: did you mean 'hamming'?",
     ),
     (
         {**DIVERSE, "diversity": {"term": "embedding", "of": {"term": "ngram", "m": 2}}},
-        f"{HERE}: diversity.of has a key 'm': known are n, term",
+        f"{HERE}: diversity.of: ngram has no setting 'm': it has n",
     ),
     (
         {**DIVERSE, "diversity": {"term": "embedding", "of": "embedding"}},
-        f"{HERE}: diversity.of has term 'embedding': known are cumulative, hamming, ngram",
+        f"{HERE}: diversity.of is 'embedding', and there is no such term: "
+        "there are hamming, cumulative, ngram",
     ),
     (
         {**DIVERSE, "diversity": {"term": "embedding", "vectors": []}},
-        f"{HERE}: diversity has a key 'vectors': known are of, term",
+        f"{HERE}: diversity: embedding has no setting 'vectors': it has of",
     ),
     (
         {**DIVERSE, "diversity": ["hamming"]},
-        f"{HERE}: diversity has term ['hamming']: did you mean 'hamming'?",
+        f"{HERE}: diversity is ['hamming'], and there is no such term: did you mean 'hamming'?",
     ),
     (
         {**DIVERSE, "diversity": {"term": "ngram", "n": 0}},
@@ -255,4 +257,4 @@ def test_refused(table: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize("term", TERMS)
 def test_all_terms_can_be_named(term: str) -> None:
     (only,) = made(**DIVERSE, diversity=term)
-    assert type(only.strategy(captioner()).diversity) is TERMS[term]  # type: ignore[attr-defined]
+    assert type(only.strategy(captioner()).diversity) is term_class(term)  # type: ignore[attr-defined]

@@ -143,7 +143,8 @@ GIVE = "give an EXPERIMENT file, or --task with --model and --strategies, or --t
         ),
         (
             (*COMMAND, "--strategies", "dbs", "--diversity", "haming"),
-            "methods.dbs in the command: diversity has term 'haming': did you mean 'hamming'?",
+            "methods.dbs in the command: diversity is 'haming', and there is no such term: "
+            "did you mean 'hamming'?",
         ),
         ((*COMMAND, "--beams", "4"), "--beams is for --strategies, which is not given"),
         ((*COMMAND, "--strength", "0.1"), "--strength is for --strategies, which is not given"),

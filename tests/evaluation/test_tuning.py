@@ -176,7 +176,7 @@ def test_one_number_of_groups_is_enough() -> None:
 
 def test_the_embedding_term_is_for_those_who_ask_for_it() -> None:
     asked: dict[str, Any] = {"task": "valid.jsonl", "model": "en-fr"}
-    assert tuning._terms(Tuning(**asked), load("en-fr")) == ("hamming", "cumulative", "ngram")
+    assert tuning._terms(Tuning(**asked), load("en-fr")) == ["hamming", "cumulative", "ngram"]
     assert tuning._terms(Tuning(**asked, terms=("embedding",)), load("en-fr")) == ("embedding",)
 
 

@@ -16,7 +16,7 @@ from beamsplit.choices import SUITABLE, TITLES, Choice
 from beamsplit.columns import columns
 from beamsplit.web import Limits, Settings, make_app
 from beamsplit.web.answers import Answer, Step
-from beamsplit.web.catalogue import TERMS, Catalogue
+from beamsplit.web.catalogue import Catalogue, terms
 from beamsplit.web.reading import read
 from beamsplit.web.requests import Asked
 from web.doubles import SHARED, Broken, Shelf, Slow, app_with, client_of, events
@@ -142,7 +142,7 @@ def test_models_say_what_they_take_and_what_suits_them(client: TestClient) -> No
         Choice(**model["choice"]).method  # noqa: B018 (it raises what is wrong)
 
 
-@pytest.mark.parametrize("term", TERMS)
+@pytest.mark.parametrize("term", [each["name"] for each in terms()])
 def test_every_term_on_the_page_can_be_used(client: TestClient, term: str) -> None:
     assert decode(client, searches=[{"diversity": term}], max_length=3)["columns"][0]["hypotheses"]
 
@@ -233,7 +233,7 @@ def test_pages_come_from_here_alone(client: TestClient) -> None:
         ({"searches": [{"strategy": "dps"}]}, "there is no strategy 'dps': did you mean 'dbs'?"),
         (
             {"searches": [{"diversity": "haming"}]},
-            "there is no diversity term 'haming': did you mean 'hamming'?",
+            "diversity is 'haming', and there is no such term: did you mean 'hamming'?",
         ),
         ({"searches": [{"strenght": 1}]}, "searches.0.strenght: Extra inputs are not permitted"),
         ({"searches": [{"groups": "3"}]}, "searches.0.groups: Input should be a valid integer"),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from beamsplit.cli.options import one_of
+from beamsplit.diversity.names import TERMS
 from beamsplit.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ class Asked:
         return LengthNormalised(alpha=self.length_penalty)
 
 
-def _complete(names: Callable[[], list[str]]) -> Callable[..., list[str]]:
+def _complete(names: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
     def complete(_context: Any, _parameter: Any, incomplete: str) -> list[str]:
         return [name for name in names() if name.startswith(incomplete)]
 
@@ -68,12 +70,6 @@ def _strategies() -> list[str]:
     from beamsplit.choices import TITLES
 
     return list(TITLES)
-
-
-def _terms() -> list[str]:
-    from beamsplit.evaluation.methods import TERMS
-
-    return list(TERMS)
 
 
 _AT_LEAST_1 = click.IntRange(min=1)
@@ -99,8 +95,8 @@ _OPTIONS = (
         "--diversity",
         "-d",
         metavar="TERM",
-        shell_complete=_complete(_terms),
-        help="hamming, cumulative[:temperature=X], ngram[:n=N] or embedding[:of=TERM].",
+        shell_complete=_complete(lambda: TERMS),
+        help=f"{one_of(TERMS)}; settings follow a colon, as in cumulative:temperature=2.",
     ),
     click.option("--temperature", type=float, metavar="X", help="Of sampling."),
     click.option("--top-k", type=int, metavar="N", help="Sample from the N likeliest tokens."),

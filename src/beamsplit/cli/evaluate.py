@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from beamsplit.cli.options import FILE, LONGEST, MODEL, named_files, show, with_settings
+from beamsplit.cli.options import FILE, LONGEST, MODEL, named_files, one_of, show, with_settings
+from beamsplit.diversity.names import TERMS
 from beamsplit.errors import ArgumentError
 from beamsplit.extras import need
 
@@ -42,7 +43,7 @@ __all__ = ["evaluate"]
 @click.option("--beams", type=int, metavar="N", help="Outputs of each strategy (default: 20).")
 @click.option("--groups", type=int, metavar="N", help="Of the diverse strategies (default: one a beam).")
 @click.option("--strength", type=float, metavar="X", help="Of the diverse strategies (default: 0.5).")
-@click.option("--diversity", metavar="TERM", help="hamming (default), cumulative, ngram or embedding.")
+@click.option("--diversity", metavar="TERM", help=f"{one_of(TERMS)} (default: hamming).")
 @click.option("--k", "oracle", metavar="LIST", help="The best of the first so many (default: 1,5,10,20).")
 @click.option(
     "--show", type=click.IntRange(min=0), metavar="N", help="Lists of so many inputs, side by side."

@@ -14,7 +14,18 @@ from click.shell_completion import CompletionItem
 
 from beamsplit.errors import ArgumentError
 
-__all__ = ["FILE", "LONGEST", "MODEL", "OURS", "OUTPUT", "InOrder", "named_files", "show", "with_settings"]
+__all__ = [
+    "FILE",
+    "LONGEST",
+    "MODEL",
+    "OURS",
+    "OUTPUT",
+    "InOrder",
+    "named_files",
+    "one_of",
+    "show",
+    "with_settings",
+]
 
 LONGEST = 60  # tokens, unless one says: more than a sentence has
 
@@ -93,6 +104,16 @@ _OPTIONS = (
         help="Of the bootstrap.",
     ),
 )
+
+
+def one_of(names: Iterable[str]) -> str:
+    """Return the names as a list for help.
+
+    >>> one_of(["bs", "dbs", "mmi"])
+    'bs, dbs or mmi'
+    """
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def named_files(given: Iterable[str], taken: Collection[str] = ()) -> dict[str, str]:

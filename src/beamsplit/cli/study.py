@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from beamsplit.cli.options import FILE, LONGEST, MODEL, OUTPUT, InOrder, named_files, show, with_settings
+from beamsplit.cli.options import (
+    FILE,
+    LONGEST,
+    MODEL,
+    OUTPUT,
+    InOrder,
+    named_files,
+    one_of,
+    show,
+    with_settings,
+)
+from beamsplit.diversity.names import TERMS
 from beamsplit.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -50,7 +61,7 @@ def study() -> None:
 @click.option("--beams", type=int, metavar="N", help="Outputs of each strategy (default: 20).")
 @click.option("--groups", type=int, metavar="N", help="Of the diverse strategies (default: one a beam).")
 @click.option("--strength", type=float, metavar="X", help="Of the diverse strategies (default: 0.5).")
-@click.option("--diversity", metavar="TERM", help="hamming (default), cumulative, ngram or embedding.")
+@click.option("--diversity", metavar="TERM", help=f"{one_of(TERMS)} (default: hamming).")
 @click.option(
     "--max-length",
     type=click.IntRange(min=1),

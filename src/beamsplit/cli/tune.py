@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from beamsplit.cli.options import FILE, LONGEST, MODEL, show, with_settings
+from beamsplit.diversity.names import TERMS, quick_terms
 
 if TYPE_CHECKING:
     from beamsplit.evaluation import Settings
@@ -49,7 +50,7 @@ __all__ = ["tune"]
 @click.option(
     "--terms",
     metavar="LIST",
-    help="Of hamming, cumulative, ngram, embedding (default: all but the last, which is slow).",
+    help=f"Of {', '.join(TERMS)} (default: {', '.join(quick_terms())}; the others are slow).",
 )
 @click.option("--max-length", type=int, default=LONGEST, show_default=True, metavar="N", help="Most tokens.")
 @with_settings

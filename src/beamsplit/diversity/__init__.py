@@ -1,9 +1,26 @@
 """The diversity terms: what it costs a group to repeat what earlier groups hold. One term a file."""
 
-from beamsplit.diversity.cumulative import Cumulative
-from beamsplit.diversity.embedding import Embedding
-from beamsplit.diversity.hamming import Hamming
-from beamsplit.diversity.ngram import NGram
-from beamsplit.diversity.term import Diversity, Earlier
+from typing import TYPE_CHECKING
+
+from beamsplit.lazy import package_getattr
+
+if TYPE_CHECKING:
+    from beamsplit.diversity.cumulative import Cumulative
+    from beamsplit.diversity.embedding import Embedding
+    from beamsplit.diversity.hamming import Hamming
+    from beamsplit.diversity.ngram import NGram
+    from beamsplit.diversity.term import Diversity, Earlier
 
 __all__ = ["Cumulative", "Diversity", "Earlier", "Embedding", "Hamming", "NGram"]
+
+# So that the names of the terms (`names`) can be read without torch.
+__getattr__ = package_getattr(
+    __name__,
+    {
+        "cumulative": "Cumulative",
+        "embedding": "Embedding",
+        "hamming": "Hamming",
+        "ngram": "NGram",
+        "term": "Diversity Earlier",
+    },
+)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from beamsplit import checks
-from beamsplit.diversity import Cumulative, Diversity, Embedding, Hamming, NGram
+from beamsplit.diversity.names import make_term, read_term
 from beamsplit.errors import ArgumentError
 from beamsplit.guidance import AntiLanguageModel
 from beamsplit.model import StepModel
@@ -25,7 +25,7 @@ from beamsplit.strategies import (
     Strategy,
 )
 
-__all__ = ["METHODS", "TERMS", "Method", "Saved", "check_keys", "methods_of"]
+__all__ = ["METHODS", "Method", "Saved", "check_keys", "methods_of"]
 
 METHODS: dict[str, Any] = {
     "beam": BeamSearch,
@@ -39,13 +39,6 @@ METHODS: dict[str, Any] = {
 SAVED = "lists"
 RANDOM = ("sampling", "diverse-sampling", "stochastic")
 OPTIONS = ("kind", "mmi", "unique", "vary")  # of a method, beside its strategy's settings
-
-TERMS: dict[str, Any] = {
-    "hamming": Hamming,
-    "cumulative": Cumulative,
-    "ngram": NGram,
-    "embedding": Embedding,
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +58,7 @@ class Method:
     def strategy(self, model: StepModel) -> Strategy:
         settings = dict(self.settings)
         if self.diversity is not None:
-            settings["diversity"] = _term(self.diversity, model, f"methods.{self.name}.diversity")
+            settings["diversity"] = make_term(self.diversity, model, f"methods.{self.name}.diversity")
         made: Strategy = METHODS[self.kind](**settings)
         return made
 
@@ -185,9 +178,9 @@ def _together(vary: Any, allowed: Collection[str], where: str) -> list[dict[str,
 
 def _method(name: str, table: Mapping[str, Any], where: str) -> Method:
     settings = {key: value for key, value in table.items() if key not in (*OPTIONS, "diversity")}
-    diversity = _as_table(table.get("diversity"))
+    diversity = table.get("diversity")
     if diversity is not None:
-        _check_term(diversity, f"{where}: diversity")
+        diversity = read_term(diversity, f"{where}: diversity")
     mmi, unique = table.get("mmi"), table.get("unique", False)
     if mmi is not None:
         _check_mmi(mmi, f"{where}: mmi")
@@ -207,41 +200,12 @@ def _try(make: Callable[..., object], settings: Mapping[str, Any], where: str) -
         raise ArgumentError(f"{where}: {error}") from error
 
 
-def _as_table(term: Any) -> Any:
-    return {"term": term} if isinstance(term, str) else term
-
-
-def _check_term(table: Any, where: str, known: Collection[str] = tuple(TERMS)) -> None:
-    term: Any = table.get("term") if isinstance(table, Mapping) else table
-    if str(term) not in known:
-        raise ArgumentError(f"{where} has term {term!r}{_nearest(str(term), known)}")
-    allowed = {each.name for each in fields(TERMS[term]) if each.init} - {"vectors"} | {"term"}
-    check_keys(table, allowed, where)
-    if term != "embedding":
-        _try(TERMS[term], {key: value for key, value in table.items() if key != "term"}, where)
-    elif "of" in table:
-        _check_term(_as_table(table["of"]), f"{where}.of", [each for each in TERMS if each != "embedding"])
-
-
 def _check_mmi(table: Any, where: str) -> None:
     if not isinstance(table, Mapping) or "strength" not in table:
         raise ArgumentError(f"{where} must be a table with a strength, such as {{ strength = 0.3 }}")
     known = inspect.signature(AntiLanguageModel).parameters
     check_keys(table, set(known) - {"model", "language_model"}, where)
     _try(AntiLanguageModel, {"model": None, "language_model": None, **table}, where)
-
-
-def _term(table: Mapping[str, Any], model: StepModel, where: str) -> Diversity:
-    settings = {key: value for key, value in table.items() if key != "term"}
-    if table["term"] == "embedding":
-        vectors = getattr(model, "word_vectors", None)
-        if vectors is None:
-            raise ArgumentError(f"{where} needs word vectors, and {type(model).__name__} has no word_vectors")
-        settings["vectors"] = vectors
-        if "of" in settings:
-            settings["of"] = _term(_as_table(settings["of"]), model, where)
-    made: Diversity = TERMS[table["term"]](**settings)
-    return made
 
 
 def _nearest(word: str, known: Collection[str]) -> str:

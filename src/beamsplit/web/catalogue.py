@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from beamsplit import checks
 from beamsplit.choices import SUITABLE, TITLES, Choice
+from beamsplit.diversity.names import TERMS
 from beamsplit.errors import BeamsplitError
 from beamsplit.evaluation.methods import METHODS, RANDOM
 from beamsplit.evaluation.models import load_model
@@ -19,20 +20,9 @@ from beamsplit.model import StepModel
 from beamsplit.models import storage
 from beamsplit.web.problems import Problem
 
-__all__ = ["TERMS", "Catalogue", "Entry", "strategies"]
+__all__ = ["Catalogue", "Entry", "strategies", "terms"]
 
 Loader = Callable[[str], StepModel]
-
-TERMS = {
-    "hamming": ("Hamming", "each earlier beam that says it at the same step"),
-    "cumulative:temperature=2": (
-        "Cumulative",
-        "each earlier beam that says it at the same step, less as they drift apart",
-    ),
-    "ngram:n=2": ("Pairs of words", "each time an earlier group has it after the same word"),
-    "embedding": ("Similar words", "each earlier beam that says something of similar meaning"),
-}
-"""Diversity terms: their names for people, and what a word pays for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +116,7 @@ class Catalogue:
             raise Problem(503, f"the model {name!r} cannot be loaded: {error}") from error
 
 
-# Strategies
+# Strategies and terms
 
 
 def strategies() -> list[dict[str, Any]]:
@@ -150,3 +140,15 @@ def _strategy(name: str, table: dict[str, Any]) -> dict[str, Any]:
         "groups": "groups" in table or "runs" in table,
         "samples": table["kind"] in RANDOM,
     }
+
+
+def terms() -> list[dict[str, Any]]:
+    """Return the diversity terms that the page offers, with settings of theirs."""
+    return [
+        {
+            "name": f"{name}:{entry.example}" if entry.example else name,
+            "title": entry.title,
+            "pays": entry.pays_for,
+        }
+        for name, entry in TERMS.items()
+    ]
