@@ -65,7 +65,7 @@ def test_evaluate_knows_a_new_term(tmp_path: Path, capsys: pytest.CaptureFixture
     write_task(tmp_path)
     (tmp_path / "mine.toml").write_text(
         'task = "mine.jsonl"\nmodel = "en-fr"\nmax_length = 8\nlists = ["unique"]\nshow = 1\n'
-        '[methods.toy]\nkind = "diverse"\ngroups = 2\nstrength = 20.0\n'
+        '[methods.toy]\nstrategy = "dbs"\ngroups = 2\nstrength = 20.0\n'
         'diversity = { term = "toy", multiple = 3 }\n',
         encoding="utf-8",
     )

@@ -16,7 +16,7 @@ from beamsplit import BeamSearch, DiverseBeamSearch, NGram, Sampling, cli, decod
 from beamsplit.cli.showing import _marked
 from beamsplit.evaluation.models import load_model
 from beamsplit.models import load
-from beamsplit.models.translator import DIVERSE
+from beamsplit.strategies.defaults import default_strategy
 from cli.commands import Terminal, entries, give_stdin, printed, refusal
 
 TEXT = "Where did you leave the keys?"
@@ -26,7 +26,7 @@ SMALL = ("--groups", "2", "--beams-per-group", "1", "--max-length", "12")
 def test_the_lists_are_those_of_the_library(capsys: pytest.CaptureFixture[str]) -> None:
     (line,) = entries(capsys, "translate", TEXT)
     model = load("en-fr")
-    for found, strategy in ((line, DIVERSE), (line["beside"], BeamSearch(beams=6))):
+    for found, strategy in ((line, default_strategy(model)), (line["beside"], BeamSearch(beams=6))):
         (expected,) = decode(model, [TEXT], strategy, max_length=160)
         assert [each["text"] for each in found["hypotheses"]] == list(expected.distinct().texts)
         assert [each["log_prob"] for each in found["hypotheses"]] == [h.log_prob for h in expected.distinct()]

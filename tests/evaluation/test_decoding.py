@@ -15,10 +15,16 @@ from beamsplit.evaluation import Cache, Method, decoded
 from beamsplit.evaluation.decoding import fingerprint
 from beamsplit.models import Captioner, PictureSizes, load, storage
 from beamsplit.models.text import Words
+from beamsplit.strategies.spec import StrategySpec
 from beamsplit.testing import MarkovModel
 
-BEAM = Method(name="BS", kind="beam", settings={"beams": 3})
-DRAWN = Method(name="S", kind="sampling", settings={"samples": 4})
+
+def method(name: str, **table: Any) -> Method:
+    return Method(name=name, spec=StrategySpec.of_table(table))
+
+
+BEAM = method("BS", strategy="bs", beams=3)
+DRAWN = method("S", strategy="sampling", samples=4)
 PICTURES = torch.randn(7, 4, generator=torch.Generator().manual_seed(1))
 
 
@@ -113,15 +119,15 @@ def test_a_damaged_line_is_passed_over_and_decoded_again(
 def test_other_models_and_settings_have_files_of_their_own(tmp_path: Path) -> None:
     lists(captioner(), tmp_path)
     lists(captioner(1), tmp_path)
-    lists(captioner(), tmp_path, Method(name="BS", kind="beam", settings={"beams": 2}))
-    lists(captioner(), tmp_path, Method(name="BS", kind="beam", settings={"beams": 3}, mmi={"strength": 0.1}))
-    lists(captioner(), tmp_path, Method(name="BS", kind="beam", settings={"beams": 3}, unique=True))
+    lists(captioner(), tmp_path, method("BS", strategy="bs", beams=2))
+    lists(captioner(), tmp_path, method("BS", strategy="bs", beams=3, mmi={"strength": 0.1}))
+    lists(captioner(), tmp_path, method("BS", strategy="bs", beams=3, unique=True))
     lists(captioner(), tmp_path, seed=1)
     assert len(list(tmp_path.iterdir())) == 6
     decoded(captioner(), PICTURES, BEAM, max_length=3, cache=Cache(tmp_path / "short"))
     decoded(captioner(), PICTURES, BEAM, max_length=4, cache=Cache(tmp_path / "short"))
     assert len(list((tmp_path / "short").iterdir())) == 2
-    lists(captioner(), tmp_path, Method(name="another name", kind="beam", settings={"beams": 3}))
+    lists(captioner(), tmp_path, method("another name", strategy="bs", beams=3))
     assert len(list(tmp_path.glob("*.jsonl"))) == 6
 
 

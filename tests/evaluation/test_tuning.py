@@ -28,7 +28,7 @@ SENTENCES = {
 DECODE = "beamsplit.evaluation.decoding.decode"
 COMMAND = ["tune", "--task", "valid.jsonl", "--model", "en-fr", "--beams", "4", "--max-length", "12"]
 FIRST = {
-    "kind": "diverse",
+    "strategy": "dbs",
     "groups": 4,
     "beams_per_group": 1,
     "strength": 0.5,
@@ -37,7 +37,7 @@ FIRST = {
 
 
 def point(quality: float, diversity: float, name: str = "") -> Point:
-    return Point({"kind": "diverse", "name": name or f"{quality}, {diversity}"}, quality, diversity)
+    return Point({"strategy": "dbs", "name": name or f"{quality}, {diversity}"}, quality, diversity)
 
 
 BEAM = point(50.0, 0.2)
@@ -213,7 +213,7 @@ def test_toml_and_python_say_the_same(diversity: dict[str, Any]) -> None:
     (method,) = experiment_of({"task": "mine.jsonl", "model": "en-fr", **table}).methods
     assert isinstance(method, Method)
     assert table == {"methods": {"DBS": setting}}
-    made, said = method.strategy(model), eval(tuning._python(setting), {**vars(beamsplit), "model": model})
+    made, said = method.spec.make(model), eval(tuning._python(setting), {**vars(beamsplit), "model": model})
     assert isinstance(made, DiverseBeamSearch)
     assert repr(made) == repr(said)
 

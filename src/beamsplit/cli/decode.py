@@ -12,12 +12,13 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from beamsplit.cli.choosing import Asked, with_choice
 from beamsplit.cli.inputs import STDIN, numbered
 from beamsplit.cli.lines import Line, check_same, read
 from beamsplit.cli.options import FILE, MODEL, OUTPUT
 from beamsplit.cli.resuming import Part
+from beamsplit.cli.search_options import SearchOptions, with_search_options
 from beamsplit.errors import ArgumentError
+from beamsplit.strategies.defaults import BATCH_SIZE
 
 if TYPE_CHECKING:
     from beamsplit.cli.searching import Searcher
@@ -34,11 +35,17 @@ _CHUNK = 16  # batches that are read at once, so that texts of one length can go
 )
 @click.option("--out", "-o", type=OUTPUT, metavar="FILE", help="Where to write (default: print).")
 @click.option("--force", is_flag=True, help="Write over a result that is there, or over a part of another.")
-@with_choice
-@click.option("--batch-size", type=click.IntRange(min=1), metavar="N", default=32, show_default=True)
+@with_search_options
+@click.option("--batch-size", type=click.IntRange(min=1), metavar="N", default=BATCH_SIZE, show_default=True)
 @click.option("--device", metavar="DEVICE", help="Where to decode, such as cuda.")
 def decode(
-    file: str, model: str, out: Path | None, force: bool, asked: Asked, batch_size: int, device: str | None
+    file: str,
+    model: str,
+    out: Path | None,
+    force: bool,
+    search: SearchOptions,
+    batch_size: int,
+    device: str | None,
 ) -> None:
     """Decode every line of FILE (- is standard input), and write a line of JSON for each, in their order.
 
@@ -56,7 +63,7 @@ def decode(
     from beamsplit.evaluation.models import load_model
 
     _check_place(file, out, force)
-    searcher = Searcher.of(load_model(model, device), asked, compared=False)
+    searcher = Searcher.of(load_model(model, device), search, compared=False)
     inputs = _some(read(file, searcher.takes, out))
     with failing(model):
         if out is None:

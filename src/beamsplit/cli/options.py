@@ -13,6 +13,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from beamsplit.errors import ArgumentError
+from beamsplit.strategies.defaults import BATCH_SIZE, DEFAULTS
 
 __all__ = [
     "FILE",
@@ -27,7 +28,7 @@ __all__ = [
     "with_settings",
 ]
 
-LONGEST = 60  # tokens, unless one says: more than a sentence has
+LONGEST = DEFAULTS["evaluate"].max_length
 
 
 OURS = {
@@ -83,7 +84,7 @@ _OPTIONS = (
         "--batch-size",
         type=click.IntRange(min=1),
         metavar="N",
-        default=32,
+        default=BATCH_SIZE,
         show_default=True,
         help="Inputs at once.",
     ),

@@ -12,24 +12,22 @@ from typing import Any, TypeVar
 
 import click
 
-from beamsplit.choices import SUITABLE, Choice
-from beamsplit.cli.choosing import Asked
 from beamsplit.cli.inputs import Input
 from beamsplit.cli.lines import Kind
+from beamsplit.cli.search_options import SearchOptions
 from beamsplit.decoding import decode
 from beamsplit.errors import ArgumentError, BeamsplitError, ModelError
 from beamsplit.hypotheses import Hypotheses
 from beamsplit.model import StepModel
 from beamsplit.models import Translator
-from beamsplit.models.pictures import LONGEST as LONGEST_CAPTION
 from beamsplit.models.pictures import PictureModel
-from beamsplit.models.translator import LONGEST as LONGEST_TRANSLATION
 from beamsplit.recording import Recording, record
+from beamsplit.strategies.defaults import defaults_of
+from beamsplit.strategies.spec import StrategySpec
 
 __all__ = ["Searcher", "failing", "in_batches"]
 
 _Each = TypeVar("_Each")
-LONGEST_TEXT = 40
 
 
 @dataclass(frozen=True)
@@ -37,25 +35,23 @@ class Searcher:
     """A model, and the strategies by which it is decoded."""
 
     model: StepModel
-    choices: tuple[Choice, ...]
+    specs: tuple[StrategySpec, ...]
     limits: dict[str, Any]
     seed: int = 0
     _searches: list[tuple[StepModel, Any, bool]] = field(init=False, repr=False, default_factory=list)
 
     def __post_init__(self) -> None:
-        for choice in self.choices:  # what is refused is refused before anything is decoded
-            method = choice.method
-            model, strategy = method.guided(self.model), method.strategy(self.model)
+        for spec in self.specs:  # what is refused is refused before anything is decoded
+            model, strategy = spec.guide(self.model), spec.make(self.model)
             decode(model, [], strategy, **self.limits)
-            self._searches.append((model, strategy, method.unique))
+            self._searches.append((model, strategy, spec.unique))
 
     @classmethod
-    def of(cls, model: StepModel, asked: Asked, compared: bool) -> Searcher:
+    def of(cls, model: StepModel, search: SearchOptions, compared: bool) -> Searcher:
         """As asked; where that is silent, as suits the model."""
-        kind, longest = _kind(model)
-        choice = asked.choice(SUITABLE[kind])
-        beside = (choice.beside(),) if compared and choice.strategy != "bs" else ()
-        return cls(model, (*beside, choice), asked.limits(longest), asked.seed)
+        defaults = defaults_of(model)
+        specs = search.specs(defaults.widths, compared=compared)
+        return cls(model, specs, search.limits(defaults.max_length), search.seed)
 
     @property
     def takes(self) -> Kind:
@@ -68,7 +64,7 @@ class Searcher:
     def about(self) -> dict[str, Any]:
         """What its lists depend on, beside the model; for a file."""
         limits = {name: repr(value) for name, value in self.limits.items()}
-        return {"methods": [each.method.description for each in self.choices], "seed": self.seed, **limits}
+        return {"methods": [spec.description for spec in self.specs], "seed": self.seed, **limits}
 
     def search(
         self, inputs: Sequence[Input], numbers: Sequence[int]
@@ -85,10 +81,10 @@ class Searcher:
         """One recording a strategy."""
         inputs = self._prepared([given])
         return [
-            record(
-                model, inputs, strategy, title=choice.title, seed=[self.seed], unique=unique, **self.limits
-            )[0]
-            for choice, (model, strategy, unique) in zip(self.choices, self._searches, strict=True)
+            record(model, inputs, strategy, title=spec.title, seed=[self.seed], unique=unique, **self.limits)[
+                0
+            ]
+            for spec, (model, strategy, unique) in zip(self.specs, self._searches, strict=True)
         ]
 
     def _lists(self, inputs: Sequence[Input], numbers: Sequence[int]) -> Iterator[list[Hypotheses]]:
@@ -131,15 +127,6 @@ def failing(name: str) -> Iterator[None]:
         raise ModelError(
             f"{name} failed: {reason[:200]} ({where}); its inputs are a list of texts"
         ) from error
-
-
-def _kind(model: StepModel) -> tuple[str, int]:
-    """What suits it, and how long its outputs may get."""
-    if isinstance(model, Translator):
-        return "translator", LONGEST_TRANSLATION
-    if isinstance(model, PictureModel):
-        return model.kind, LONGEST_CAPTION
-    return "transformers", LONGEST_TEXT
 
 
 def in_batches(items: Iterable[_Each], size: int) -> Iterator[list[_Each]]:

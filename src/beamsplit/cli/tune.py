@@ -10,6 +10,7 @@ import click
 
 from beamsplit.cli.options import FILE, LONGEST, MODEL, show, with_settings
 from beamsplit.diversity.names import TERMS, quick_terms
+from beamsplit.strategies.defaults import DEFAULTS
 
 if TYPE_CHECKING:
     from beamsplit.evaluation import Settings
@@ -26,7 +27,14 @@ __all__ = ["tune"]
     help="A .jsonl of inputs and references, or a task by name.",
 )
 @click.option("--model", required=True, type=MODEL, metavar="MODEL", help="As for beamsplit evaluate.")
-@click.option("--beams", type=int, default=20, show_default=True, metavar="N", help="Outputs of an input.")
+@click.option(
+    "--beams",
+    type=int,
+    default=DEFAULTS["evaluate"].widths.beams,
+    show_default=True,
+    metavar="N",
+    help="Outputs of an input.",
+)
 @click.option(
     "--metric",
     default="bleu",

@@ -31,6 +31,7 @@ __all__ = [
     "read_term",
     "term_class",
     "term_defaults",
+    "write_term",
 ]
 
 
@@ -137,6 +138,20 @@ def make_term(table: Mapping[str, Any], model: object, where: str = "diversity")
         settings[_OF] = make_term(read_term(settings[_OF]), model, where)
     made: Diversity = term_class(table["term"])(**settings)
     return made
+
+
+def write_term(table: Mapping[str, Any]) -> str:
+    """Return the text of a term that is given as a table.
+
+    >>> write_term({"term": "cumulative", "temperature": 2})
+    'cumulative:temperature=2'
+    """
+    settings = ",".join(f"{key}={_write_value(value)}" for key, value in table.items() if key != "term")
+    return f"{table['term']}:{settings}" if settings else str(table["term"])
+
+
+def _write_value(value: Any) -> str:
+    return write_term(value) if isinstance(value, Mapping) else str(value)
 
 
 def _settings(name: str) -> set[str]:

@@ -47,14 +47,16 @@ def decoded(
         # Texts of one length in a batch: no short one waits for a long one.
         key=lambda place: len(inputs[place]) if isinstance(inputs[place], str) else 0,
     )
-    guided, strategy = method.guided(model), method.strategy(model)
+    guided, strategy = method.make(model)
     with Progress(method.name).bar(len(keys), len(keys) - len(missing)) as bar:
         for begin in range(0, len(missing), batch_size):
             places = missing[begin : begin + batch_size]
             part: Any = inputs[places] if isinstance(inputs, Tensor) else [inputs[place] for place in places]
             # A seed of an input's own: what it gets must not depend on what the cache had.
             seeds = [seed + int(keys[place][:8], 16) for place in places]
-            found = decode(guided, part, strategy, max_length=max_length, seed=seeds, unique=method.unique)
+            found = decode(
+                guided, part, strategy, max_length=max_length, seed=seeds, unique=method.spec.unique
+            )
             file.add({keys[place]: each for place, each in zip(places, found, strict=True)})
             for _ in places:
                 bar.advance()

@@ -28,6 +28,7 @@ from beamsplit.metrics import Example
 from beamsplit.model import StepModel
 from beamsplit.models import Complexity
 from beamsplit.models.complexity import split
+from beamsplit.strategies.defaults import BATCH_SIZE
 
 __all__ = ["PARTS", "Prepared", "Settings", "lists_of", "prepare", "run"]
 
@@ -42,7 +43,7 @@ class Settings:
     cache: Path = Path(".beamsplit-cache")
     limit: int | None = None
     draws: int = 1000
-    batch_size: int = 32
+    batch_size: int = BATCH_SIZE
     device: str | None = None
 
 
@@ -120,8 +121,7 @@ def prepare(
     for method in experiment.methods:
         if isinstance(method, Method):
             # What a method needs and the model lacks is said now, not when its turn comes.
-            method.guided(model)
-            method.strategy(model)
+            method.make(model)
     if task.pictures:
         task = _looked_at(task, model)
     accepted = _accepted(model, task)
@@ -179,7 +179,7 @@ def lists_of(
         return [read_lists(method.file, task.ids, task.references)]
     assert prepared.model is not None
     found = []
-    for seed in experiment.seeds if method.samples else experiment.seeds[:1]:
+    for seed in experiment.seeds if method.spec.samples else experiment.seeds[:1]:
         lists = decoded(
             prepared.model,
             task.inputs,

@@ -22,13 +22,14 @@ from beamsplit.diversity.names import TERMS, needs_word_vectors, quick_terms, te
 from beamsplit.errors import ArgumentError
 from beamsplit.evaluation.experiment import Experiment, experiment_of
 from beamsplit.evaluation.figures import signatures
-from beamsplit.evaluation.methods import methods_of
+from beamsplit.evaluation.methods import read_methods
 from beamsplit.evaluation.running import Prepared, Settings, lists_of, prepare
 from beamsplit.evaluation.scoring import Measured, check_metrics, measured
 from beamsplit.evaluation.tables import column_table, title
 from beamsplit.extras import need
 from beamsplit.metrics import Score
 from beamsplit.model import StepModel
+from beamsplit.strategies.defaults import DEFAULTS
 
 __all__ = ["TARGETS", "Point", "Tuning", "choose", "front", "report", "tune"]
 
@@ -51,7 +52,7 @@ class Tuning:
 
     task: str
     model: str
-    beams: int = 20
+    beams: int = DEFAULTS["evaluate"].widths.beams
     metric: str = "bleu"
     k: int | None = None
     """As many as there are beams, unless you say."""
@@ -208,7 +209,7 @@ def _experiment(tuning: Tuning) -> Experiment:
 
 
 def _beam_search(tuning: Tuning) -> Setting:
-    return {"kind": "beam", "beams": tuning.beams}
+    return {"strategy": "bs", "beams": tuning.beams}
 
 
 def _terms(tuning: Tuning, model: StepModel | None) -> Sequence[str]:
@@ -223,7 +224,7 @@ def _terms(tuning: Tuning, model: StepModel | None) -> Sequence[str]:
 def _measure(
     experiment: Experiment, prepared: Prepared, settings: Settings, name: str, setting: Setting
 ) -> Point:
-    (method,) = methods_of({name: setting}, "tuning")
+    (method,) = read_methods({name: setting}, "tuning")
     lists = {name: lists_of(method, prepared, experiment, settings)}
     unavailable: dict[str, str] = {}
     found = measured(experiment, lists, settings.cache, unavailable)
@@ -281,7 +282,7 @@ def _proposed(trial: Any, divisors: Sequence[int], terms: Sequence[str]) -> Sett
         suggest = trial.suggest_int if whole else number
         diversity[name] = suggest(_parameter(term, name), least, most)
     return {
-        "kind": "diverse",
+        "strategy": "dbs",
         "groups": groups,
         "beams_per_group": divisors[-1] // groups,
         "strength": number("strength", *_STRENGTHS),
@@ -332,7 +333,7 @@ def report(found: Mapping[str, Any]) -> str:
 
 def _words(setting: Setting) -> str:
     """A setting on a short line."""
-    if setting["kind"] == "beam":
+    if setting["strategy"] == "bs":
         return "beam search"
     told = "".join(f" ({name} {value})" for name, value in _told(setting).items())
     groups = f"{setting['groups']} groups of {setting['beams_per_group']}"

@@ -18,11 +18,12 @@ from beamsplit.models import inputs, storage, vision
 from beamsplit.models.text import BEGIN, END, Words, unspeakable
 from beamsplit.models.unconditioned import Unconditioned
 from beamsplit.models.vision import Picture
-from beamsplit.strategies import DiverseBeamSearch, Strategy
+from beamsplit.strategies import Strategy
+from beamsplit.strategies.defaults import DEFAULTS, default_strategy
 
 __all__ = ["Captioner", "PictureModel", "PictureSizes", "Questioner"]
 
-LONGEST = 20
+LONGEST = DEFAULTS["captioner"].max_length
 """The most words of an output, its end included; longer captions were cut in training."""
 
 
@@ -211,7 +212,7 @@ def _described(
 ) -> Hypotheses | list[Hypotheses]:
     several = isinstance(picture, list | tuple) or _is_features(picture)
     pictures: Any = picture if several else [picture]
-    strategy = strategy or DiverseBeamSearch(groups=6, strength=0.5)
+    strategy = strategy or default_strategy(model)
     # All are looked at first, so that a bad one is known by its place before anything is decoded.
     features = model.features(pictures)
     found = inputs.decode_in_batches(model, features, strategy, **{"max_length": LONGEST, **options})
