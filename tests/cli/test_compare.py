@@ -14,7 +14,7 @@ import pytest
 
 from beamsplit import BeamSearch, DiverseBeamSearch, NGram, Sampling, cli, decode
 from beamsplit.cli.showing import _marked
-from beamsplit.evaluation.models import load_model
+from beamsplit.loading import load_model
 from beamsplit.models import load
 from beamsplit.strategies.defaults import default_strategy
 from cli.commands import Terminal, entries, give_stdin, printed, refusal

@@ -12,7 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import beamsplit
-from beamsplit.columns import columns
+from beamsplit.comparison import columns
 from beamsplit.strategies.defaults import DEFAULTS
 from beamsplit.strategies.names import STRATEGIES
 from beamsplit.strategies.spec import StrategySpec, Widths

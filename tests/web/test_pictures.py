@@ -16,7 +16,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import beamsplit
-from beamsplit.columns import columns
+from beamsplit.comparison import columns
 from beamsplit.models.scenes import SCENES, painted
 from beamsplit.strategies.defaults import DEFAULTS
 from beamsplit.strategies.spec import StrategySpec

@@ -155,7 +155,7 @@ def generate(
 
 def _run(name: str, given: Iterator[Input], search: SearchOptions, output: Output) -> None:
     from beamsplit.cli.searching import Searcher, failing
-    from beamsplit.evaluation.models import load_model
+    from beamsplit.loading import load_model
 
     searcher = Searcher.of(load_model(name, output.device), search, compared=not output.alone)
     with failing(name):
@@ -206,7 +206,7 @@ def _only(given: Iterator[Input]) -> Input:
 
 
 def _show(identity: str, given: Input, searcher: Searcher, found: list[Any], output: Output) -> None:
-    from beamsplit.columns import columns
+    from beamsplit.comparison import columns
 
     titles = [spec.title for spec in searcher.specs]
     lists = columns(list(zip(titles, found, strict=True)))

@@ -60,7 +60,7 @@ def decode(
     beamsplit decode photos.jsonl --model captioner | head
     """  # noqa: D301 (click wants the character)
     from beamsplit.cli.searching import Searcher, failing
-    from beamsplit.evaluation.models import load_model
+    from beamsplit.loading import load_model
 
     _check_place(file, out, force)
     searcher = Searcher.of(load_model(model, device), search, compared=False)

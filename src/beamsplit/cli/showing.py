@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from beamsplit.columns import Column
+    from beamsplit.comparison import Column
 
 __all__ = ["entry", "for_people", "show_columns", "show_json"]
 

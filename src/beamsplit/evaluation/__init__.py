@@ -7,10 +7,10 @@ markdown(...)                                                                   
 from beamsplit.evaluation.decoding import Cache, decoded
 from beamsplit.evaluation.experiment import Experiment, experiment_of, read_experiment
 from beamsplit.evaluation.methods import Method, Saved
-from beamsplit.evaluation.models import load_model
 from beamsplit.evaluation.running import Settings, run
 from beamsplit.evaluation.tables import markdown
 from beamsplit.evaluation.tasks import TASKS, Task, read_task
+from beamsplit.loading import load_model
 
 __all__ = [
     "TASKS",

@@ -18,7 +18,7 @@ from torch import Tensor
 from beamsplit.decoding import decode
 from beamsplit.evaluation.experiment import Experiment
 from beamsplit.evaluation.methods import Method
-from beamsplit.evaluation.models import load_model
+from beamsplit.loading import load_model
 from beamsplit.model import StepModel
 from beamsplit.progress import Progress
 

@@ -19,11 +19,11 @@ from beamsplit.evaluation.decoding import Cache, decoded, fingerprint
 from beamsplit.evaluation.experiment import Experiment
 from beamsplit.evaluation.figures import by_part, figures, signatures
 from beamsplit.evaluation.methods import Method, Saved
-from beamsplit.evaluation.models import load_model
 from beamsplit.evaluation.saved import read_lists
 from beamsplit.evaluation.scoring import Lists, check_metrics, measured
 from beamsplit.evaluation.tasks import Task, read_task
 from beamsplit.hypotheses import Hypotheses
+from beamsplit.loading import load_model
 from beamsplit.metrics import Example
 from beamsplit.model import StepModel
 from beamsplit.models import Complexity

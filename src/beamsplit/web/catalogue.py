@@ -12,7 +12,7 @@ from typing import Any, Literal
 from beamsplit import checks
 from beamsplit.diversity.names import TERMS
 from beamsplit.errors import BeamsplitError
-from beamsplit.evaluation.models import load_model
+from beamsplit.loading import load_model
 from beamsplit.model import StepModel
 from beamsplit.models import storage
 from beamsplit.strategies.defaults import DEFAULTS, STRATEGY

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from beamsplit.columns import columns
+from beamsplit.comparison import columns
 from beamsplit.decoding import steps
 from beamsplit.model import StepModel
 from beamsplit.recording import Recorder, Recording

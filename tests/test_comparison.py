@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beamsplit import Hypotheses, Hypothesis
-from beamsplit.columns import columns, differences
+from beamsplit.comparison import columns, differences
 
 
 def said(*texts: str) -> Hypotheses:
