@@ -12,7 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import beamsplit
-from beamsplit.comparison import columns
+from beamsplit.comparison import compare_lists
 from beamsplit.strategies.defaults import DEFAULTS
 from beamsplit.strategies.names import STRATEGIES
 from beamsplit.strategies.spec import StrategySpec, Widths
@@ -66,7 +66,7 @@ def test_what_is_answered_is_what_decode_finds(client: TestClient, strategy: str
     widths = Widths(groups=2, beams_per_group=2, strength=0.7, diversity="ngram")
     spec = StrategySpec.of_widths(strategy, widths)
     answer = decode(client, searches=[{"strategy": strategy, **asdict(widths)}], seed=3, max_length=12)
-    (column,) = columns([(spec.title, expected(spec, 12, seed=3))])
+    (column,) = compare_lists([(spec.title, expected(spec, 12, seed=3))])
     assert answer == json.loads(json.dumps({"columns": [column.as_dict()]}))
 
 

@@ -16,7 +16,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import beamsplit
-from beamsplit.comparison import columns
+from beamsplit.comparison import compare_lists
 from beamsplit.models.scenes import SCENES, painted
 from beamsplit.strategies.defaults import DEFAULTS
 from beamsplit.strategies.spec import StrategySpec
@@ -67,7 +67,7 @@ def test_a_picture_is_described_as_the_library_does(client: TestClient, tmp_path
         each = StrategySpec.of_widths(name, DEFAULTS[model].widths)
         (found,) = beamsplit.decode(network, [str(file)], each.make(network), max_length=20)
         lists.append((each.title, found))
-    texts = [column.hypotheses.texts for column in columns(lists)]
+    texts = [column.hypotheses.texts for column in compare_lists(lists)]
     answer = ask(client, file.read_bytes(), model).json()
     assert [tuple(each["text"] for each in column["hypotheses"]) for column in answer["columns"]] == texts
 

@@ -13,7 +13,7 @@ import click
 from beamsplit.cli.inputs import Input, pictures, texts
 from beamsplit.cli.options import FILE, MODEL, OUTPUT
 from beamsplit.cli.search_options import SearchOptions, with_search_options
-from beamsplit.cli.showing import entry, for_people, show_columns, show_json
+from beamsplit.cli.showing import entry, for_people, show_json, show_lists
 from beamsplit.errors import ArgumentError
 from beamsplit.strategies.defaults import SHOWN_BATCH_SIZE
 
@@ -206,11 +206,11 @@ def _only(given: Iterator[Input]) -> Input:
 
 
 def _show(identity: str, given: Input, searcher: Searcher, found: list[Any], output: Output) -> None:
-    from beamsplit.comparison import columns
+    from beamsplit.comparison import compare_lists
 
     titles = [spec.title for spec in searcher.specs]
-    lists = columns(list(zip(titles, found, strict=True)))
+    lists = compare_lists(list(zip(titles, found, strict=True)))
     if for_people(output.as_json, output.as_table):
-        show_columns(given.shown, lists)
+        show_lists(given.shown, lists)
     else:
         show_json(entry(identity, given.shown, lists))

@@ -51,8 +51,8 @@ class Defaults:
 DEFAULTS: dict[str, Defaults] = {
     # Kinds of models: `translate`, `caption` and `ask` of the models themselves, commands, and the web page.
     #
-    # Translations differ in a word or two, and what follows is the same: a term that fades suits them. As
-    # strong as this, 96% of a list's outputs differ on Tatoeba's short sentences (300 of the validation part),
+    # Translations differ in a word or two, and what follows is the same: a term that fades suits them. At
+    # this strength 96% of a list's outputs differ on Tatoeba's short sentences (300 of the validation part),
     # and distinct-1 is 0.346 where beam search has 0.321; at half the strength it is 84% and 0.312.
     "translator": Defaults(
         widths=Widths(groups=3, beams_per_group=2, strength=3.0, diversity="cumulative:temperature=2"),

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from beamsplit.comparison import columns
+from beamsplit.comparison import compare_lists
 from beamsplit.decoding import steps
 from beamsplit.model import StepModel
 from beamsplit.recording import Recorder, Recording
@@ -73,7 +73,7 @@ class Searches:
     def answer(self, whole: bool = False) -> dict[str, Any]:
         """What they have found so far; the whole of it tells all that they tried, if that was asked for."""
         recordings = [search.recording for search in self._searches]
-        lists = columns([(each.title, each.hypotheses) for each in recordings])
+        lists = compare_lists([(each.title, each.hypotheses) for each in recordings])
         found: dict[str, Any] = {"columns": [column.as_dict() for column in lists]}
         if self._job.tree:
             found["tree"] = draw(recordings)
