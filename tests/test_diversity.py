@@ -533,5 +533,5 @@ def test_no_token_pays_less_than_the_least(term: Cumulative | Embedding) -> None
 def test_lists_stay_short_where_every_token_pays_much() -> None:
     model = MarkovModel(torch.randn(2000, 2000, generator=torch.Generator().manual_seed(0)).log_softmax(1))
     strategy = DiverseBeamSearch(groups=10, strength=2.0, diversity=Cumulative(temperature=10.0))
-    widths = [step.moves[0].width for step in steps(model, [0, 1], strategy, max_length=6)]
+    widths = [step.selections[0].width for step in steps(model, [0, 1], strategy, max_length=6)]
     assert max(widths) < 500

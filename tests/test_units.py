@@ -36,8 +36,9 @@ from beamsplit import (
     StepModel,
     decode,
 )
-from beamsplit.model import Logits, join_tensors, map_tensors
-from beamsplit.noise import gumbel, slot_keys
+from beamsplit.functions import join_tensors, map_tensors
+from beamsplit.model import Answer
+from beamsplit.search.noise import gumbel, slot_keys
 from beamsplit.testing import MarkovModel, PrefixHashModel
 
 # Noise
@@ -373,7 +374,7 @@ def bigram(tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
     return TABLE[tokens], state
 
 
-def plain(logits: Logits) -> Tensor:
+def plain(logits: Answer) -> Tensor:
     assert isinstance(logits, Tensor)
     return logits
 
@@ -541,7 +542,7 @@ PUBLIC = [
     "LengthNormalised",
     "LogProb",
     "ModelError",
-    "Move",
+    "Selection",
     "NGram",
     "Picks",
     "Plan",

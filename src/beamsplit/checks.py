@@ -65,7 +65,7 @@ def known_keys(table: Iterable[str], known: Iterable[str], where: str) -> None:
 
 def usable(device: str | None) -> None:
     """Whether torch can put anything there."""
-    import torch  # here alone, so that settings can be checked before it is loaded
+    import torch  # which takes a while, and no other check needs it
 
     try:
         torch.empty(0, device=device)

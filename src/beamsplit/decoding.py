@@ -1,47 +1,34 @@
-"""The front door: decode a batch at once, or a step at a time."""
+"""The front door: decode a batch at once or a step at a time, and wait for the model or await it."""
 
 from __future__ import annotations
 
 import collections
-import functools
-from collections.abc import Callable, Iterator, Sequence, Sized
-from dataclasses import replace
-from typing import Any, Literal
+from collections.abc import AsyncIterator, Iterator, Sized
+from typing import Any, Unpack
 
-import torch
 from torch import Tensor
 
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
-from beamsplit.hypotheses import Hypotheses, Hypothesis
-from beamsplit.limits import Limits, Stop
-from beamsplit.loop import Search
-from beamsplit.model import StepModel
-from beamsplit.results import rank_by
-from beamsplit.scoring import LogProb, Scorer
-from beamsplit.step import Step
-from beamsplit.strategies.divmbest import DivMBest
-from beamsplit.strategies.plan import Strategy
+from beamsplit.hypotheses import Hypotheses
+from beamsplit.model import StepModel, WideningModel, end_of, has_fixed_rows, to_text_of
+from beamsplit.options import DecodeOptions, OptionArguments, shows_options
+from beamsplit.scoring import LogProb
+from beamsplit.search.asks import Abilities, Search, SearchingStrategy
+from beamsplit.search.drivers import drive, drive_async
+from beamsplit.search.loop import lockstep
+from beamsplit.search.plan import Strategy
+from beamsplit.search.staggered import staggered
+from beamsplit.search.step import Step
 
-__all__ = ["decode", "steps"]
+__all__ = ["decode", "decode_async", "steps", "steps_async"]
 
 
+@shows_options
 def decode(
-    model: StepModel,
-    inputs: Any,
-    strategy: Strategy,
-    *,
-    max_length: int,
-    end: int | Sequence[int] | Literal["model"] | None = "model",
-    min_length: int = 0,
-    stop: Stop | None = None,
-    scorer: Scorer | None = None,
-    unique: bool = False,
-    return_per_group: int | None = None,
-    seed: int | Sequence[int] = 0,
-    list_width: int | None = None,
+    model: StepModel, inputs: Any, strategy: Strategy, **options: Unpack[OptionArguments]
 ) -> list[Hypotheses]:
-    """Decode a batch of inputs: for each, a list of outputs, best first.
+    """Decode a batch of inputs: for each, return a list of outputs, best first.
 
     Args:
         model: any `StepModel`.
@@ -51,75 +38,82 @@ def decode(
         end: id of the end token, or several, or None: every hypothesis then has max_length tokens.
             By default, what the model names as its `end`; None if it names nothing.
         min_length: the fewest tokens of a hypothesis, its end token included.
-        stop: another way to end: a function of (inputs [n], tokens [n time]) that says which of these
-            outputs are complete, where `inputs` are places in the batch.
+        stop: another way to end: a function of (inputs [n], tokens [n time]) that tells which of these
+            outputs are complete, where `inputs` are places in the batch. It is not asked about outputs
+            shorter than min_length.
         scorer: ranks hypotheses of different length; by default, log-probability does.
         unique: leave out sequences that an earlier group has found; groups of beams look on for the next.
         return_per_group: how many hypotheses of each group to return; by default as many as beams.
-        seed: for strategies that sample: one an input, or one number, which then counts together with an
-            input's place in the batch. What an input gets does not depend on its neighbours.
+        seed: for strategies that sample: one number, which counts together with an input's number; or one
+            an input. What an input gets does not depend on its neighbours.
+        numbers: the inputs' numbers, which count together with the seed; by default their places in the
+            batch. Whoever decodes a long list in batches gives the places in the whole list.
         list_width: how many candidates of a beam to look at first. Speed depends on it, results do not.
     """
-    turns = steps(
-        model,
-        inputs,
-        strategy,
-        max_length=max_length,
-        end=end,
-        min_length=min_length,
-        stop=stop,
-        scorer=scorer,
-        unique=unique,
-        return_per_group=return_per_group,
-        seed=seed,
-        list_width=list_width,
-    )
-    last = collections.deque(turns, maxlen=1)
+    last = collections.deque(steps(model, inputs, strategy, **options), maxlen=1)
     return last[0].hypotheses if last else []
 
 
+@shows_options
 def steps(
-    model: StepModel,
-    inputs: Any,
-    strategy: Strategy,
-    *,
-    max_length: int,
-    end: int | Sequence[int] | Literal["model"] | None = "model",
-    min_length: int = 0,
-    stop: Stop | None = None,
-    scorer: Scorer | None = None,
-    unique: bool = False,
-    return_per_group: int | None = None,
-    seed: int | Sequence[int] = 0,
-    list_width: int | None = None,
+    model: StepModel, inputs: Any, strategy: Strategy, **options: Unpack[OptionArguments]
 ) -> Iterator[Step]:
-    """The search that `decode` runs, a step at a time; the last step's `hypotheses` are its result."""
-    _check_model(model)
-    _check_strategy(strategy)
-    limits = Limits(
-        max_length=checks.at_least("max_length", max_length, 1),
-        min_length=checks.at_least("min_length", min_length, 0),
-        end=checks.once(getattr(model, "end", None) if _is_default(end) else end),
-        stop=stop,
-        scorer=_checked_scorer(scorer),
-        unique=unique,
-        return_per_group=return_per_group,
-        seed=checks.once(seed),
-        list_width=list_width,
-    )
-    kept = 1 if isinstance(strategy, DivMBest) else strategy.plan().beams
-    limits.check_strategy(type(strategy).__name__, strategy.plan(), kept)
+    """Run the search that `decode` runs, a step at a time; the last step's `hypotheses` are its result."""
+    search = _search(model, strategy, options)
+    inputs = _materialised(inputs)
     if _is_empty(inputs):
         return iter(())
-    if isinstance(strategy, DivMBest):
-        return _spoken(model, _one_after_another(model, inputs, strategy, limits))
-    return _spoken(model, Search(model, strategy.plan(), limits).steps(inputs))
+    return _with_text(model, drive(search, model, inputs))
 
 
-def _spoken(model: StepModel, turns: Iterator[Step]) -> Iterator[Step]:
-    """The same steps, with text in their hypotheses if the model can tell it."""
-    to_text = getattr(model, "to_text", None)
-    return turns if to_text is None else (step.with_text(to_text) for step in turns)
+@shows_options
+async def decode_async(
+    model: Any, inputs: Any, strategy: Strategy, **options: Unpack[OptionArguments]
+) -> list[Hypotheses]:
+    """Do what `decode` does with a model whose verbs may be coroutines, such as one behind a network."""
+    last: Step | None = None
+    async for step in steps_async(model, inputs, strategy, **options):
+        last = step
+    return [] if last is None else last.hypotheses
+
+
+@shows_options
+def steps_async(
+    model: Any, inputs: Any, strategy: Strategy, **options: Unpack[OptionArguments]
+) -> AsyncIterator[Step]:
+    """Do what `steps` does with a model whose verbs may be coroutines."""
+    search = _search(model, strategy, options)
+    inputs = _materialised(inputs)
+    return _with_text_async(model, search, inputs)
+
+
+def _search(model: StepModel, strategy: Strategy, arguments: OptionArguments) -> Search:
+    """Check everything that can be checked before the model is started, and return the search."""
+    _check_model(model)
+    _check_strategy(strategy)
+    options = DecodeOptions.of(arguments, end_of(model))
+    _check_fit(strategy, options)
+    abilities = Abilities(widens=isinstance(model, WideningModel), fixed_rows=has_fixed_rows(model))
+    if isinstance(strategy, SearchingStrategy):
+        return strategy.search(options, abilities)
+    plan = strategy.plan()
+    if plan.schedule == "staggered":
+        return staggered(plan, options, abilities)
+    return lockstep(plan, options, abilities)
+
+
+def _with_text(model: StepModel, found: Iterator[Step]) -> Iterator[Step]:
+    """Yield the same steps, with text in their hypotheses if the model can tell it."""
+    to_text = to_text_of(model)
+    return found if to_text is None else (step.with_text(to_text) for step in found)
+
+
+async def _with_text_async(model: StepModel, search: Search, inputs: Any) -> AsyncIterator[Step]:
+    if _is_empty(inputs):
+        return
+    to_text = to_text_of(model)
+    async for step in drive_async(search, model, inputs):
+        yield step if to_text is None else step.with_text(to_text)
 
 
 def _check_model(model: object) -> None:
@@ -139,66 +133,27 @@ def _check_strategy(strategy: object) -> None:
         )
 
 
-def _checked_scorer(scorer: Scorer | None) -> Scorer:
-    if scorer is None:
-        return LogProb()
-    if isinstance(scorer, type) or not callable(getattr(scorer, "final", None)):
+def _check_fit(strategy: Strategy, options: DecodeOptions) -> None:
+    """Raise if the strategy cannot work with these options."""
+    name, plan = type(strategy).__name__, strategy.plan()
+    kept = strategy.kept_per_group if isinstance(strategy, SearchingStrategy) else plan.beams_per_group
+    if options.return_per_group is not None and options.return_per_group > kept:
         raise ArgumentError(
-            f"scorer must be one such as LengthNormalised(alpha=1.0), not {checks.shown(scorer)}"
+            f"return_per_group={options.return_per_group}, but {name} keeps {kept} a group: ask for no more"
         )
-    return scorer
+    if plan.rule.needs_model_distribution and not isinstance(options.ranking, LogProb):
+        raise ArgumentError(
+            f"{name} samples sequences by log-probability, which {type(options.ranking).__name__} would "
+            "change: leave scorer out and rescore the result"
+        )
 
 
-def _is_default(end: object) -> bool:
-    return isinstance(end, str) and end == "model"
+def _materialised(inputs: Any) -> Any:
+    """Return inputs that can be looked at more than once: some strategies start the model several times."""
+    return list(inputs) if isinstance(inputs, Iterator) else inputs
 
 
 def _is_empty(inputs: Any) -> bool:
     if isinstance(inputs, Tensor) and not inputs.dim():
         return False
     return isinstance(inputs, Sized) and not isinstance(inputs, str) and len(inputs) == 0
-
-
-def _one_after_another(model: StepModel, inputs: Any, strategy: DivMBest, limits: Limits) -> Iterator[Step]:
-    """The runs of DivMBest. Group g of the result is what run g has kept."""
-    kept: list[list[Hypothesis]] = []  # of each input
-    every = replace(limits, return_per_group=None, unique=False)
-    before = 0  # steps of the runs so far
-    for run in range(strategy.runs):
-        search = Search(model, strategy.plan(run), every, against=_as_tensor(kept) if run else None)
-        for step in search.steps(inputs):
-            chosen = functools.partial(_with_best, kept, step, run, limits)
-            moves = tuple(replace(move, groups=range(run, run + 1)) for move in step.moves)
-            lists = functools.partial(_lists, chosen, limits.scorer)
-            yield replace(step, number=before + step.number, moves=moves, _assemble=lists)
-        if not search.batch:
-            return
-        kept = chosen()
-        before += step.number + 1
-
-
-def _with_best(kept: list[list[Hypothesis]], step: Step, run: int, limits: Limits) -> list[list[Hypothesis]]:
-    """What was kept before, and of each input's list in this run the best (that is new, if `unique`)."""
-    extended = []
-    for place, found in enumerate(step.hypotheses):
-        before = kept[place] if run else []
-        taken = {h.tokens for h in before} if limits.unique else set()
-        fresh = [replace(h, group=run) for group in found.groups for h in group if h.tokens not in taken]
-        extended.append(before + fresh[:1])
-    return extended
-
-
-def _lists(chosen: Callable[[], list[list[Hypothesis]]], scorer: Scorer) -> list[Hypotheses]:
-    rank = rank_by(scorer)
-    return [Hypotheses.ordered(sorted(each, key=lambda h: -rank(h))) for each in chosen()]
-
-
-def _as_tensor(kept: list[list[Hypothesis]]) -> Tensor:
-    """[batch e length], -1 after the ends and where an input has kept fewer."""
-    count = max(len(each) for each in kept)
-    length = max((len(h.tokens) for each in kept for h in each), default=0)
-    tokens = torch.full((len(kept), count, length), -1)
-    for place, each in enumerate(kept):
-        for e, hypothesis in enumerate(each):
-            tokens[place, e, : len(hypothesis.tokens)] = torch.tensor(hypothesis.tokens)
-    return tokens

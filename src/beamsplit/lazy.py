@@ -20,9 +20,9 @@ def import_object(path: str) -> Any:
 
 
 def package_getattr(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return a `__getattr__` for a package whose names are in its modules: `homes` has names by module.
+    """Return a `__getattr__` for a package whose names are at home in other modules: `homes` says in which.
 
-    >>> package_getattr("collections", {"abc": "Mapping Sequence"})("Mapping").__name__
+    >>> package_getattr("collections", {"collections.abc": "Mapping Sequence"})("Mapping").__name__
     'Mapping'
     """
     home = {name: module for module, names in homes.items() for name in names.split()}
@@ -30,6 +30,6 @@ def package_getattr(package: str, homes: Mapping[str, str]) -> Callable[[str], A
     def find(name: str) -> Any:
         if name not in home:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return import_object(f"{package}.{home[name]}.{name}")
+        return import_object(f"{home[name]}.{name}")
 
     return find

@@ -157,9 +157,9 @@ def test_a_part_of_something_else_is_not_gone_on_with(
 @pytest.mark.parametrize(
     ("content", "line"),
     [
-        ("{", "in.jsonl, line 1 is no JSON: "),
+        ("{", "in.jsonl, line 1 is not JSON: "),
         ('{"text": "a"}', 'in.jsonl, line 1 has nothing under "input": give {"input": ...}'),
-        ("\n[1]", 'in.jsonl, line 2 is no JSON object: give {"input": ...}'),
+        ("\n[1]", 'in.jsonl, line 2 is not a JSON object: give {"input": ...}'),
         ('{"input": 3}', 'in.jsonl, line 1 has no text under "input": 3'),
         (
             '{"image": "x.jpg"}',

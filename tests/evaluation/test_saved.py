@@ -265,8 +265,8 @@ X = '{"id": "x", "hypotheses": ["a"]}\n'
             'a.jsonl, line 2 has no list under "hypotheses": give one text at least',
         ),
         ('{"hypotheses": ["a"]}', f'a.jsonl, line 1 has no "id": give {LINE}'),
-        ("x\ty", "a.jsonl, line 1 is no JSON: Expecting value: line 1 column 1 (char 0)"),
-        ('["a"]', f"a.jsonl, line 1 is no JSON object: give {LINE}"),
+        ("x\ty", "a.jsonl, line 1 is not JSON: Expecting value at column 1"),
+        ('["a"]', f"a.jsonl, line 1 is not a JSON object: give {LINE}"),
         ("\n", f"a.jsonl is empty: give lines of {LINE}"),
     ],
 )

@@ -255,7 +255,7 @@ def test_costs() -> None:
     }
     assert cells(cost_table(results(cost={"methods": costs})))[1:] == [
         ["BS", "1.50 s", "1.00 [1.00-1.00]", "12 MB"],
-        ["DBS", "3.00 s", "2.00 [1.90-2.25]", ""],
+        ["DBS", "3.00 s", "2.00 [1.90-2.25]", "not measured"],
     ]
 
 

@@ -15,6 +15,7 @@ from beamsplit.cli.options import FILE, MODEL, OUTPUT
 from beamsplit.cli.search_options import SearchOptions, with_search_options
 from beamsplit.cli.showing import entry, for_people, show_json, show_lists
 from beamsplit.errors import ArgumentError
+from beamsplit.files import write_bytes
 from beamsplit.strategies.defaults import SHOWN_BATCH_SIZE
 
 if TYPE_CHECKING:
@@ -189,7 +190,6 @@ def _brief(shown: str) -> str:
 
 
 def _draw(searcher: Searcher, given: Input, output: Output) -> None:
-    from beamsplit.models.storage import write_bytes
     from beamsplit.tree import draw
 
     assert output.tree is not None

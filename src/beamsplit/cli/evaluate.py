@@ -12,6 +12,7 @@ from beamsplit.cli.options import FILE, LONGEST, MODEL, named_files, show, with_
 from beamsplit.cli.search_options import strategy_tables, with_strategies
 from beamsplit.errors import ArgumentError
 from beamsplit.extras import need
+from beamsplit.files import write_bytes
 from beamsplit.strategies.names import STRATEGIES
 
 if TYPE_CHECKING:
@@ -64,8 +65,8 @@ def evaluate(
     (paired bootstrap) leaves out 0. A run that is stopped goes on when it is started again.
 
     \b
-    beamsplit evaluate experiments/coco.toml --limit 200
-    beamsplit evaluate experiments/coco.toml --out results/
+    beamsplit evaluate experiment.toml --limit 200
+    beamsplit evaluate experiment.toml --out results/
     beamsplit evaluate --task my.jsonl --model en-fr --strategies bs,dbs,nucleus
     beamsplit evaluate --task my.jsonl --model path/to/a/transformers/model --strategies bs,dbs
     beamsplit evaluate --task my.jsonl --lists mine=lists.jsonl --lists theirs=others.jsonl
@@ -75,7 +76,6 @@ def evaluate(
     lists.jsonl has lines of {"id": "...", "hypotheses": ["...", ...]}       (ids: the task's, or 0, 1, ...)
     """  # noqa: D301 (click wants the character)
     from beamsplit.evaluation import markdown, run
-    from beamsplit.models.storage import write_bytes
 
     if out is not None:  # what is refused or missing had better be so now than after all the work
         out.mkdir(parents=True, exist_ok=True)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from beamsplit.cli.inputs import STDIN, Input, numbered
 from beamsplit.errors import ArgumentError
+from beamsplit.files import json_object
 
 __all__ = ["Kind", "Line", "check_same", "read"]
 
@@ -47,8 +48,6 @@ class _File:
         return self._line(number, {key: text}, key)
 
     def read_json(self, number: int, text: str, where: str) -> Line:
-        from beamsplit.evaluation.tasks import json_object
-
         entry = json_object(text, where, '{"input": ...}')
         only_image = "image" in entry and "input" not in entry
         known = "image" if self.kind == "pictures" or only_image else "input"

@@ -13,6 +13,7 @@ import click
 from beamsplit.cli.options import FILE, LONGEST, MODEL, OUTPUT, InOrder, named_files, show, with_settings
 from beamsplit.cli.search_options import strategy_tables, with_strategies
 from beamsplit.errors import ArgumentError
+from beamsplit.files import write_bytes
 
 if TYPE_CHECKING:
     from beamsplit.evaluation import Settings
@@ -236,7 +237,6 @@ def export(place: str, kind: str, output: Path | None) -> None:
     beamsplit study export pilot.db -o votes.csv
     beamsplit study export pilot.db --format jsonl
     """  # noqa: D301 (click wants the character)
-    from beamsplit.models.storage import write_bytes
     from beamsplit.study import open_study
     from beamsplit.study.export import exported
 
@@ -294,7 +294,6 @@ def report(place: str, bins: str, include_failed: bool, draws: int, out: Path | 
 
 
 def _write(found: dict[str, Any], tables: str, text: str, out: Path) -> None:
-    from beamsplit.models.storage import write_bytes
     from beamsplit.study.plots import drawn
 
     write_bytes(out / "report.json", text.encode())

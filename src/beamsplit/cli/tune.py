@@ -10,6 +10,7 @@ import click
 
 from beamsplit.cli.options import FILE, LONGEST, MODEL, show, with_settings
 from beamsplit.diversity.names import TERMS, quick_terms
+from beamsplit.files import write_bytes
 from beamsplit.strategies.defaults import DEFAULTS
 
 if TYPE_CHECKING:
@@ -88,7 +89,6 @@ def tune(out: Path | None, as_json: bool, terms: str | None, settings: Settings,
     beamsplit tune --task valid.jsonl --model en-fr --target diversity --keep 0.95 --out results/
     """  # noqa: D301 (click wants the character)
     from beamsplit.evaluation import tuning
-    from beamsplit.models.storage import write_bytes
 
     chosen = () if terms is None else tuple(term.strip() for term in terms.split(","))
     if out is not None:

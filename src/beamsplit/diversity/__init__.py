@@ -17,10 +17,10 @@ __all__ = ["Cumulative", "Diversity", "Earlier", "Embedding", "Hamming", "NGram"
 __getattr__ = package_getattr(
     __name__,
     {
-        "cumulative": "Cumulative",
-        "embedding": "Embedding",
-        "hamming": "Hamming",
-        "ngram": "NGram",
-        "term": "Diversity Earlier",
+        "beamsplit.diversity.cumulative": "Cumulative",
+        "beamsplit.diversity.embedding": "Embedding",
+        "beamsplit.diversity.hamming": "Hamming",
+        "beamsplit.diversity.ngram": "NGram",
+        "beamsplit.diversity.term": "Diversity Earlier",
     },
 )

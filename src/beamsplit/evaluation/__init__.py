@@ -1,7 +1,7 @@
 """Experiments: methods of decoding, compared on a task by their figures.
 
-run(read_experiment(Path("experiments/coco.toml")), Settings(data="data/"))      figures, ready for JSON
-markdown(...)                                                                     the same as tables
+run(read_experiment(Path("experiment.toml")), Settings(data="data/"))      figures, ready for JSON
+markdown(...)                                                              the same as tables
 """
 
 from beamsplit.evaluation.decoding import Cache, decoded

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 import beamsplit
-from beamsplit.data import data_folder
 from beamsplit.errors import ArgumentError
 from beamsplit.evaluation.cost import cost
+from beamsplit.evaluation.datasets import data_folder
 from beamsplit.evaluation.decoding import Cache, decoded, fingerprint
 from beamsplit.evaluation.experiment import Experiment
 from beamsplit.evaluation.figures import by_part, figures, signatures

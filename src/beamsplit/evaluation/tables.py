@@ -169,7 +169,7 @@ def cost_table(results: Results) -> list[str]:
             name,
             f"{each['seconds']:.2f} s",
             "{median:.2f} [{low:.2f}-{high:.2f}]".format(**each["ratio"]),
-            f"{each['peak_megabytes']:.0f} MB" if "peak_megabytes" in each else "",
+            f"{each['peak_megabytes']:.0f} MB" if "peak_megabytes" in each else "not measured",
         ]
         for name, each in results["cost"]["methods"].items()
     ]

@@ -19,10 +19,12 @@ from beamsplit.errors import ArgumentError, ModelError
 from beamsplit.huggingface.model import Prompt, TransformersModel, real_ends
 from beamsplit.huggingface.output import Recorder, Returned, make_output
 from beamsplit.huggingface.processors import Processors, stop_by
-from beamsplit.huggingface.scoring import GenerationScorer
+from beamsplit.huggingface.scoring import AsIn455, GenerationScorer
 from beamsplit.hypotheses import Hypotheses, Hypothesis
-from beamsplit.step import Step
-from beamsplit.strategies import DiverseBeamSearch, DiverseSampling, Strategy
+from beamsplit.search.plan import Strategy
+from beamsplit.search.step import Step
+from beamsplit.search.stopping import Settled
+from beamsplit.strategies import DiverseBeamSearch, DiverseSampling
 
 __all__ = ["diverse_beam_search"]
 
@@ -206,7 +208,7 @@ def _scorer(config: Any, length_penalty: Any, early_stopping: Any, groups: int) 
     return GenerationScorer(
         length_penalty=_given(length_penalty, config, "length_penalty", 1.0),
         early_stopping=_given(early_stopping, config, "early_stopping", False),
-        groups_of_old=groups > 1,
+        stopping=AsIn455() if groups > 1 else Settled(),
     )
 
 

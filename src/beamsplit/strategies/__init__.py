@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 from beamsplit.lazy import package_getattr
 
 if TYPE_CHECKING:
+    from beamsplit.search.plan import Strategy
     from beamsplit.strategies.beam import BeamSearch
     from beamsplit.strategies.diverse import DiverseBeamSearch
     from beamsplit.strategies.divmbest import DivMBest
-    from beamsplit.strategies.plan import Plan, Ranked, Rule, Strategy
     from beamsplit.strategies.sampling import DiverseSampling, Sampling
     from beamsplit.strategies.siblings import DiverseSiblings
     from beamsplit.strategies.stochastic import StochasticBeamSearch
@@ -19,9 +19,6 @@ __all__ = [
     "DiverseBeamSearch",
     "DiverseSampling",
     "DiverseSiblings",
-    "Plan",
-    "Ranked",
-    "Rule",
     "Sampling",
     "StochasticBeamSearch",
     "Strategy",
@@ -31,12 +28,12 @@ __all__ = [
 __getattr__ = package_getattr(
     __name__,
     {
-        "beam": "BeamSearch",
-        "diverse": "DiverseBeamSearch",
-        "divmbest": "DivMBest",
-        "plan": "Plan Ranked Rule Strategy",
-        "sampling": "DiverseSampling Sampling",
-        "siblings": "DiverseSiblings",
-        "stochastic": "StochasticBeamSearch",
+        "beamsplit.search.plan": "Strategy",
+        "beamsplit.strategies.beam": "BeamSearch",
+        "beamsplit.strategies.diverse": "DiverseBeamSearch",
+        "beamsplit.strategies.divmbest": "DivMBest",
+        "beamsplit.strategies.sampling": "DiverseSampling Sampling",
+        "beamsplit.strategies.siblings": "DiverseSiblings",
+        "beamsplit.strategies.stochastic": "StochasticBeamSearch",
     },
 )

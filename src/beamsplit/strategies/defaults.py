@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from beamsplit.strategies.spec import StrategySpec, Widths
 
 if TYPE_CHECKING:
-    from beamsplit.strategies.plan import Strategy
+    from beamsplit.search.plan import Strategy
 
 __all__ = [
     "BATCH_SIZE",

@@ -25,7 +25,7 @@ from beamsplit.strategies.names import (
 
 if TYPE_CHECKING:
     from beamsplit.model import StepModel
-    from beamsplit.strategies.plan import Strategy
+    from beamsplit.search.plan import Strategy
 
 __all__ = ["OPTIONS", "StrategySpec", "Widths", "table_of_widths"]
 

@@ -16,7 +16,8 @@ from typing import Any
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
 from beamsplit.evaluation.saved import read_lists
-from beamsplit.evaluation.tasks import check_once, read_lines
+from beamsplit.evaluation.tasks import check_once
+from beamsplit.files import read_json_objects
 from beamsplit.study.pictures import Source
 
 __all__ = ["ids_of", "read_about", "read_texts"]
@@ -27,7 +28,9 @@ _ABOUT = ("input", "complexity", "difficulty")
 def ids_of(path: Path) -> list[str]:
     """The ids of a file of lists."""
     return [
-        str(entry["id"]) for _, entry in read_lines(path, '{"id": ..., "hypotheses": [...]}') if "id" in entry
+        str(entry["id"])
+        for _, entry in read_json_objects(path, '{"id": ..., "hypotheses": [...]}')
+        if "id" in entry
     ]
 
 
@@ -39,7 +42,7 @@ def read_texts(path: Path, ids: Sequence[str]) -> list[tuple[str, ...]]:
 
 def read_about(path: Path) -> dict[str, Source]:
     """What a file says of its inputs beside lists, by id; without one, a line's number from 0 is its id."""
-    entries = list(read_lines(path, '{"input": ...}'))
+    entries = list(read_json_objects(path, '{"input": ...}'))
     ids = [str(entry.get("id", place)) for place, (_, entry) in enumerate(entries)]
     check_once(ids, path)
     return {each: _source(path, where, entry) for each, (where, entry) in zip(ids, entries, strict=True)}
