@@ -55,8 +55,8 @@ def test_samples_depend_on_the_seed_and_on_nothing_else(capsys: pytest.CaptureFi
     other = entries(capsys, "translate", "I'm cold.", TEXT, *options, "--seed", "4")
     assert said(both) == said(apart) != said(other)
     strategy = Sampling(samples=6, temperature=1.5)
-    (expected,) = decode(load("en-fr"), [TEXT], strategy, max_length=12, seed=[4])  # the second input's
-    assert [each["text"] for each in both[1]["hypotheses"]] == list(expected.distinct().texts)
+    expected = decode(load("en-fr"), ["I'm cold.", TEXT], strategy, max_length=12, seed=3)
+    assert said(both) == [list(each.distinct().texts) for each in expected]
 
 
 def test_arguments_files_and_standard_input_are_alike(
@@ -201,13 +201,13 @@ def test_mistakes_are_one_line(
 def test_too_little_memory_is_said(
     error: Exception, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from beamsplit.cli import searching
+    from beamsplit.jobs import batches
 
     def fails(_model: Any, inputs: Any, *_: Any, **__: Any) -> Any:
         if inputs:
             raise error
 
-    monkeypatch.setattr(searching, "decode", fails)
+    monkeypatch.setattr(batches, "decode", fails)
     line = refusal(capsys, "translate", "a")
     assert line == "not enough memory: ask for fewer groups, beams or inputs at once"
 

@@ -90,7 +90,7 @@ def test_a_second_run_decodes_nothing(
     def never(*_: Any, **__: Any) -> None:
         raise AssertionError("decoded again")
 
-    monkeypatch.setattr("beamsplit.evaluation.decoding.decode", never)
+    monkeypatch.setattr("beamsplit.evaluation.decoding.decode_in_batches", never)
     assert results(experiment, capsys) == first
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from beamsplit import ArgumentError, BeamSearch, decode
+from beamsplit import ArgumentError, BeamSearch
 from beamsplit.evaluation import Settings, decoding, experiment_of, markdown, run
 from beamsplit.evaluation.experiment import LISTS
+from beamsplit.jobs.batches import decode_in_batches
 from beamsplit.models import load
 from beamsplit.testing import MarkovModel
 from evaluation.small import figures_of, numbers, refusal, said, write_lines, write_numbers
@@ -76,9 +77,9 @@ def test_what_no_seed_changes_is_decoded_once(tmp_path: Path, monkeypatch: pytes
 
     def counted(model: Any, inputs: Any, strategy: Any, **options: Any) -> Any:
         calls.append(type(strategy).__name__)
-        return decode(model, inputs, strategy, **options)
+        return decode_in_batches(model, inputs, strategy, **options)
 
-    monkeypatch.setattr(decoding, "decode", counted)
+    monkeypatch.setattr(decoding, "decode_in_batches", counted)
     results(tmp_path, methods={"BS": BEAM, "S": DRAWN}, seeds=[0, 1, 2])
     assert calls == ["BeamSearch", "Sampling", "Sampling", "Sampling"]
 

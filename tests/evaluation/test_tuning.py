@@ -17,6 +17,7 @@ from beamsplit.errors import ArgumentError
 from beamsplit.evaluation import Settings, experiment_of, tuning
 from beamsplit.evaluation.methods import Method
 from beamsplit.evaluation.tuning import Point, Tuning, choose, front
+from beamsplit.jobs.batches import decode_in_batches
 from beamsplit.models import load
 from beamsplit.testing import MarkovModel
 
@@ -25,7 +26,7 @@ SENTENCES = {
     "You look tired.": ["Tu as l'air fatigué.", "Vous avez l'air fatiguée."],
     "Where are you?": ["Où es-tu ?", "Où êtes-vous ?"],
 }
-DECODE = "beamsplit.evaluation.decoding.decode"
+DECODE = "beamsplit.evaluation.decoding.decode_in_batches"
 COMMAND = ["tune", "--task", "valid.jsonl", "--model", "en-fr", "--beams", "4", "--max-length", "12"]
 FIRST = {
     "strategy": "dbs",
@@ -281,17 +282,16 @@ def test_a_run_that_was_stopped_goes_on(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decoded: list[Any] = []
-    decode = beamsplit.decode
 
     def stopped(model: Any, inputs: Any, strategy: Any, **options: Any) -> Any:
         if len(decoded) == 3:
             raise KeyboardInterrupt
         decoded.append(strategy)
-        return decode(model, inputs, strategy, **options)
+        return decode_in_batches(model, inputs, strategy, **options)
 
     def counted(model: Any, inputs: Any, strategy: Any, **options: Any) -> Any:
         decoded.append(strategy)
-        return decode(model, inputs, strategy, **options)
+        return decode_in_batches(model, inputs, strategy, **options)
 
     monkeypatch.setattr(DECODE, stopped)
     assert cli.main([*COMMAND, "--trials", "4"]) == 130

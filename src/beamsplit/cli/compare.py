@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from beamsplit.cli.inputs import Input, pictures, texts
+from beamsplit.cli.inputs import pictures, texts
 from beamsplit.cli.options import FILE, MODEL, OUTPUT
 from beamsplit.cli.search_options import SearchOptions, with_search_options
 from beamsplit.cli.showing import entry, for_people, show_json, show_lists
 from beamsplit.errors import ArgumentError
 from beamsplit.files import write_bytes
+from beamsplit.jobs.lines import Input
 from beamsplit.strategies.defaults import SHOWN_BATCH_SIZE
 
 if TYPE_CHECKING:
-    from beamsplit.cli.searching import Searcher
+    from beamsplit.jobs.searching import Searcher
 
 __all__ = ["ask", "caption", "generate", "translate"]
 
@@ -155,11 +156,10 @@ def generate(
 
 
 def _run(name: str, given: Iterator[Input], search: SearchOptions, output: Output) -> None:
-    from beamsplit.cli.searching import Searcher, failing
-    from beamsplit.loading import load_model
+    from beamsplit.cli.searching import explained_errors, make_searcher
 
-    searcher = Searcher.of(load_model(name, output.device), search, compared=not output.alone)
-    with failing(name):
+    searcher = make_searcher(name, output.device, search, compared=not output.alone)
+    with explained_errors(name):
         if output.tree is not None:
             _draw(searcher, _only(given), output)
         else:
@@ -167,11 +167,11 @@ def _run(name: str, given: Iterator[Input], search: SearchOptions, output: Outpu
 
 
 def _search(searcher: Searcher, given: Iterator[Input], output: Output) -> None:
-    from beamsplit.cli.searching import in_batches
+    from beamsplit.jobs.batches import chunks
 
     refused, number = 0, 0
-    for batch in in_batches(given, output.batch_size):
-        lists = searcher.search(batch, range(number, number + len(batch)))
+    for batch in chunks(given, output.batch_size):
+        lists = searcher.search(batch, range(number, number + len(batch)), output.batch_size)
         for each, found in zip(batch, lists, strict=True):
             if isinstance(found, ArgumentError):
                 refused += 1

@@ -58,10 +58,11 @@ class SearchOptions:
                     f"--{name} is for {', '.join(others)} and {last}, and the strategy is {self.strategy}"
                 )
 
-    def limits(self, max_length: int) -> dict[str, Any]:
-        """Return options of `decode`."""
-        limits: dict[str, Any] = {"max_length": self.max_length or max_length, "min_length": self.min_length}
-        return limits if self.length_penalty is None else {**limits, "scorer": self._scorer()}
+    def decode_options(self, max_length: int) -> dict[str, Any]:
+        """Return options of `decode`, with this length unless another was given."""
+        length = self.max_length or max_length
+        options: dict[str, Any] = {"max_length": length, "min_length": self.min_length}
+        return options if self.length_penalty is None else {**options, "scorer": self._scorer()}
 
     def _scorer(self) -> Scorer:
         from beamsplit import LengthNormalised

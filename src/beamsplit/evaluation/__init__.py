@@ -4,7 +4,7 @@ run(read_experiment(Path("experiment.toml")), Settings(data="data/"))      figur
 markdown(...)                                                              the same as tables
 """
 
-from beamsplit.evaluation.decoding import Cache, decoded
+from beamsplit.evaluation.decoding import Cache, decode_cached
 from beamsplit.evaluation.experiment import Experiment, experiment_of, read_experiment
 from beamsplit.evaluation.methods import Method, Saved
 from beamsplit.evaluation.running import Settings, run
@@ -20,7 +20,7 @@ __all__ = [
     "Saved",
     "Settings",
     "Task",
-    "decoded",
+    "decode_cached",
     "experiment_of",
     "load_model",
     "markdown",

@@ -15,7 +15,7 @@ import beamsplit
 from beamsplit.errors import ArgumentError
 from beamsplit.evaluation.cost import cost
 from beamsplit.evaluation.datasets import data_folder
-from beamsplit.evaluation.decoding import Cache, decoded, fingerprint
+from beamsplit.evaluation.decoding import Cache, decode_cached, fingerprint
 from beamsplit.evaluation.experiment import Experiment
 from beamsplit.evaluation.figures import by_part, figures, signatures
 from beamsplit.evaluation.methods import Method, Saved
@@ -180,7 +180,7 @@ def lists_of(
     assert prepared.model is not None
     found = []
     for seed in experiment.seeds if method.spec.samples else experiment.seeds[:1]:
-        lists = decoded(
+        lists = decode_cached(
             prepared.model,
             task.inputs,
             method,

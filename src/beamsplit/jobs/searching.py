@@ -1,33 +1,32 @@
-"""Decoding of what a command was given: in batches, and one bad input costs no other its result."""
+"""Decode inputs by several strategies, so that their lists can be compared."""
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import islice
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
-import click
+import torch
 
-from beamsplit.cli.inputs import Input
-from beamsplit.cli.lines import Kind
-from beamsplit.cli.search_options import SearchOptions
 from beamsplit.decoding import decode
-from beamsplit.errors import ArgumentError, BeamsplitError, ModelError
+from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses
+from beamsplit.jobs.batches import chunks, map_or_errors, try_in_batches
+from beamsplit.jobs.lines import Input, InputKind
 from beamsplit.model import StepModel
 from beamsplit.models import Translator
 from beamsplit.models.pictures import PictureModel
 from beamsplit.recording import Recording, record
-from beamsplit.strategies.defaults import defaults_of
+from beamsplit.search.plan import Strategy
 from beamsplit.strategies.spec import StrategySpec
 
-__all__ = ["Searcher", "failing", "in_batches"]
+__all__ = ["Searcher"]
 
-_Each = TypeVar("_Each")
+
+class _Search(NamedTuple):
+    model: StepModel
+    strategy: Strategy
+    unique: bool
 
 
 @dataclass(frozen=True)
@@ -36,100 +35,106 @@ class Searcher:
 
     model: StepModel
     specs: tuple[StrategySpec, ...]
-    limits: dict[str, Any]
+    options: dict[str, Any]
+    """Options of `decode`."""
     seed: int = 0
-    _searches: list[tuple[StepModel, Any, bool]] = field(init=False, repr=False, default_factory=list)
+    _searches: list[_Search] = field(init=False, repr=False, default_factory=list)
 
     def __post_init__(self) -> None:
-        for spec in self.specs:  # what is refused is refused before anything is decoded
-            model, strategy = spec.guide(self.model), spec.make(self.model)
-            decode(model, [], strategy, **self.limits)
-            self._searches.append((model, strategy, spec.unique))
-
-    @classmethod
-    def of(cls, model: StepModel, search: SearchOptions, compared: bool) -> Searcher:
-        """As asked; where that is silent, as suits the model."""
-        defaults = defaults_of(model)
-        specs = search.specs(defaults.widths, compared=compared)
-        return cls(model, specs, search.limits(defaults.max_length), search.seed)
+        for spec in self.specs:
+            search = _Search(spec.guide(self.model), spec.make(self.model), spec.unique)
+            decode(search.model, [], search.strategy, **self.options)  # raises what would be raised later
+            self._searches.append(search)
 
     @property
-    def takes(self) -> Kind:
+    def takes(self) -> InputKind:
         """What its inputs are."""
         if isinstance(self.model, PictureModel):
             return "pictures"
         return "texts" if isinstance(self.model, Translator) or hasattr(self.model, "module") else "anything"
 
     @property
-    def about(self) -> dict[str, Any]:
-        """What its lists depend on, beside the model; for a file."""
-        limits = {name: repr(value) for name, value in self.limits.items()}
-        return {"methods": [spec.description for spec in self.specs], "seed": self.seed, **limits}
+    def description(self) -> dict[str, Any]:
+        """What its lists depend on, beside the model, for a file."""
+        options = {name: repr(value) for name, value in self.options.items()}
+        return {"methods": [spec.description for spec in self.specs], "seed": self.seed, **options}
 
     def search(
-        self, inputs: Sequence[Input], numbers: Sequence[int]
+        self, inputs: Sequence[Input], numbers: Sequence[int], batch_size: int
     ) -> list[list[Hypotheses] | ArgumentError]:
-        """For each input one list a strategy, or why there is none; `numbers` are their places among all."""
-        try:
-            return list(self._lists(inputs, numbers))
-        except ArgumentError as error:
-            if len(inputs) == 1:
-                return [_about_it(error, inputs[0])]
-        return [self.search([each], [number])[0] for each, number in zip(inputs, numbers, strict=True)]
+        """Return for each input one list a strategy, or the error by which the model refuses it.
+
+        `numbers` are the places of these inputs among all of the job.
+        """
+        parts = chunks(inputs, batch_size)
+        values = [value for part in parts for value in map_or_errors(self._prepared, part)]
+        taken = [index for index, value in enumerate(values) if not isinstance(value, ArgumentError)]
+        lists = [self._lists(search, values, numbers, taken, batch_size) for search in self._searches]
+        return [
+            _renamed(value, given)
+            if isinstance(value, ArgumentError)
+            else _all_or_error([each[index] for each in lists], given)
+            for index, (value, given) in enumerate(zip(values, inputs, strict=True))
+        ]
 
     def record(self, given: Input) -> list[Recording]:
-        """One recording a strategy."""
-        inputs = self._prepared([given])
+        """Return one recording a strategy."""
+        values = self._prepared([given])
         return [
-            record(model, inputs, strategy, title=spec.title, seed=[self.seed], unique=unique, **self.limits)[
-                0
-            ]
-            for spec, (model, strategy, unique) in zip(self.specs, self._searches, strict=True)
+            record(
+                search.model,
+                values,
+                search.strategy,
+                title=spec.title,
+                seed=self.seed,
+                unique=search.unique,
+                **self.options,
+            )[0]
+            for spec, search in zip(self.specs, self._searches, strict=True)
         ]
 
-    def _lists(self, inputs: Sequence[Input], numbers: Sequence[int]) -> Iterator[list[Hypotheses]]:
-        prepared = self._prepared(inputs)
-        # A seed of an input's own: what it gets must not depend on its batch.
-        seeds = [self.seed + number for number in numbers]
-        lists = [
-            decode(model, prepared, strategy, seed=seeds, unique=unique, **self.limits)
-            for model, strategy, unique in self._searches
-        ]
-        return (list(each) for each in zip(*lists, strict=True))
+    def _lists(
+        self,
+        search: _Search,
+        values: Sequence[Any],
+        numbers: Sequence[int],
+        taken: Sequence[int],
+        batch_size: int,
+    ) -> dict[int, Hypotheses | ArgumentError]:
+        """Decode the inputs at the places that are taken; return their lists by place."""
+        inputs: Any = [values[index] for index in taken]
+        lists = try_in_batches(
+            search.model,
+            torch.stack(inputs) if inputs and isinstance(self.model, PictureModel) else inputs,
+            search.strategy,
+            batch_size=batch_size,
+            seed=self.seed,
+            numbers=[numbers[index] for index in taken],
+            unique=search.unique,
+            **self.options,
+        )
+        return dict(zip(taken, lists, strict=True))
 
     def _prepared(self, inputs: Sequence[Input]) -> Any:
-        """Pictures are looked at once for all strategies."""
+        """Return what the model takes. Pictures are looked at once for all strategies."""
         values = [each.value for each in inputs]
         return self.model.features(values) if isinstance(self.model, PictureModel) else values
 
 
-def _about_it(error: ArgumentError, given: Input) -> ArgumentError:
-    """What a model says of the first of its inputs, where there is but one, and its name is known."""
-    said = str(error)
+def _all_or_error(
+    lists: Sequence[Hypotheses | ArgumentError], given: Input
+) -> list[Hypotheses] | ArgumentError:
+    found = []
+    for each in lists:
+        if isinstance(each, ArgumentError):
+            return _renamed(each, given)
+        found.append(each)
+    return found
+
+
+def _renamed(error: ArgumentError, given: Input) -> ArgumentError:
+    """Return the error without the name that the model has for its only input: people know it by another."""
+    text = str(error)
     for prefix in ("text 0 ", "pictures[0] ", f"{given.value!r} "):
-        said = said.removeprefix(prefix)
-    return ArgumentError(said)
-
-
-@contextmanager
-def failing(name: str) -> Iterator[None]:
-    """Models of others may raise anything: one line says which, what and where."""
-    try:
-        yield
-    except (BeamsplitError, ImportError, OSError, click.ClickException, click.exceptions.Exit):
-        raise
-    except Exception as error:
-        if ":" not in name:
-            raise
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        where = f"{Path(place.filename).name}, line {place.lineno}"
-        raise ModelError(
-            f"{name} failed: {reason[:200]} ({where}); its inputs are a list of texts"
-        ) from error
-
-
-def in_batches(items: Iterable[_Each], size: int) -> Iterator[list[_Each]]:
-    iterator = iter(items)
-    while batch := list(islice(iterator, size)):
-        yield batch
+        text = text.removeprefix(prefix)
+    return ArgumentError(text)

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses
-from beamsplit.models import inputs, storage, vision
+from beamsplit.jobs.batches import decode_in_batches
+from beamsplit.models import storage, vision
 from beamsplit.models.text import BEGIN, END, Words, unspeakable
 from beamsplit.models.unconditioned import Unconditioned
 from beamsplit.models.vision import Picture
@@ -215,7 +216,7 @@ def _described(
     strategy = strategy or default_strategy(model)
     # All are looked at first, so that a bad one is known by its place before anything is decoded.
     features = model.features(pictures)
-    found = inputs.decode_in_batches(model, features, strategy, **{"max_length": LONGEST, **options})
+    found = decode_in_batches(model, features, strategy, **{"max_length": LONGEST, **options})
     lists = [each.distinct() for each in found]
     return lists if several else lists[0]
 

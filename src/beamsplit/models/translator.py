@@ -14,6 +14,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_se
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses
+from beamsplit.jobs.batches import decode_in_batches
 from beamsplit.models import inputs, storage
 from beamsplit.models.text import BEGIN, END, PAD, UNKNOWN, Pieces, normalised, unspeakable
 from beamsplit.models.unconditioned import Unconditioned
@@ -104,7 +105,7 @@ class Translator(nn.Module):
         strategy = strategy or default_strategy(self)
         options = {"max_length": LONGEST, **options}
         self._read(texts)  # refuses what has to be refused before anything is decoded
-        lists = [found.distinct() for found in inputs.decode_in_batches(self, texts, strategy, **options)]
+        lists = [found.distinct() for found in decode_in_batches(self, texts, strategy, **options)]
         return lists[0] if isinstance(text, str) else lists
 
     def accepts(self, text: str) -> bool:

@@ -1,0 +1,44 @@
+"""What commands that search have in common: the searcher that options ask for, and errors of models."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from beamsplit.cli.search_options import SearchOptions
+from beamsplit.errors import BeamsplitError, ModelError
+from beamsplit.jobs.searching import Searcher
+from beamsplit.loading import load_model
+from beamsplit.strategies.defaults import defaults_of
+
+__all__ = ["explained_errors", "make_searcher"]
+
+
+def make_searcher(model_name: str, device: str | None, search: SearchOptions, *, compared: bool) -> Searcher:
+    """Load the model; what the options do not say is as the defaults for such a model."""
+    model = load_model(model_name, device)
+    defaults = defaults_of(model)
+    specs = search.specs(defaults.widths, compared=compared)
+    return Searcher(model, specs, search.decode_options(defaults.max_length), search.seed)
+
+
+@contextmanager
+def explained_errors(name: str) -> Iterator[None]:
+    """Turn whatever a model of the user's own raises into one line: which model, what and where."""
+    try:
+        yield
+    except (BeamsplitError, ImportError, OSError, click.ClickException, click.exceptions.Exit):
+        raise
+    except Exception as error:
+        if ":" not in name:
+            raise
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        where = f"{Path(frame.filename).name}, line {frame.lineno}"
+        raise ModelError(
+            f"{name} failed: {reason[:200]} ({where}); its inputs are a list of texts"
+        ) from error
