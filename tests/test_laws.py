@@ -572,7 +572,9 @@ def test_results_are_as_asked_for(name: str, case: Case, limits: Bounds) -> None
         sequences = [h.tokens for h in hypotheses]
         assert not limits.unique or len(set(sequences)) == len(sequences)
         # What unique adds may come from any group; without it, no group has more than its beams.
-        assert limits.unique or all(len(group) <= strategy.plan().beams for group in hypotheses.groups)
+        assert limits.unique or all(
+            len(group) <= strategy.plan().beams_per_group for group in hypotheses.groups
+        )
     _assert_rescored(case.model, case, found)
 
 

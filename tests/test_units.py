@@ -265,7 +265,15 @@ def test_json_keeps_the_order_even_if_it_is_not_by_log_prob() -> None:
 
 def test_json_is_plain() -> None:
     assert json.loads(Hypotheses([CUT]).to_json()) == [
-        {"tokens": [4, 4, 4], "log_prob": -3.0, "score": -1.0, "group": 1, "finished": False, "text": None}
+        {
+            "tokens": [4, 4, 4],
+            "log_prob": -3.0,
+            "score": -1.0,
+            "group": 1,
+            "finished": False,
+            "text": None,
+            "certified": True,
+        }
     ]
     assert Hypotheses.from_json("[]") == Hypotheses()
 
@@ -526,6 +534,7 @@ PUBLIC = [
     "BeamSearch",
     "BeamsplitError",
     "Cumulative",
+    "DecodeOptions",
     "DivMBest",
     "DiverseBeamSearch",
     "DiverseSampling",
@@ -541,8 +550,8 @@ PUBLIC = [
     "JoinableModel",
     "LengthNormalised",
     "LogProb",
+    "LogProbs",
     "ModelError",
-    "Selection",
     "NGram",
     "Picks",
     "Plan",
@@ -550,17 +559,22 @@ PUBLIC = [
     "Ranked",
     "Recorder",
     "Recording",
+    "Room",
     "Rule",
     "Sampling",
     "Scorer",
+    "Selection",
+    "Shortlist",
     "Step",
     "StepModel",
     "StochasticBeamSearch",
     "Strategy",
     "TermError",
     "decode",
+    "decode_async",
     "record",
     "steps",
+    "steps_async",
 ]
 
 

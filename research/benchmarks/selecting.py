@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from beamsplit.beams import Beams
-from beamsplit.candidates import read
-from beamsplit.selection import Interplay, Picks, settle
 from torch import Tensor
 
 from beamsplit import Hamming
-from beamsplit.strategies.beam import Maximise
+from beamsplit.search.rules import Maximise
+from beamsplit.search.select import GroupPenalty, Picks, settle
+from beamsplit.search.shortlist import VocabularyReader
+from beamsplit.search.state import Beams
 from research.benchmarks.timing import take_turns
 
 __all__ = ["measure_selection"]
@@ -56,28 +56,28 @@ def midway(groups: int) -> Beams:
     shape = (1, groups, BEAMS // groups)
     score = -torch.rand(shape, generator=torch.Generator().manual_seed(1)).sort(dim=2).values * 4
     tokens = torch.zeros(*shape, 5, dtype=torch.long)
-    return Beams(tokens, score, score, torch.arange(BEAMS).view(shape))
+    return Beams(tokens, score, score)
 
 
 def by_short_lists(logits: Tensor, beams: Beams) -> tuple[Tensor, Tensor]:
     """Select as a step of the search does: read, list, settle the groups, check the certificate."""
     groups, width = beams.score.shape[1:]
-    scores = read(logits)
+    reader = VocabularyReader(logits)
     length = 9  # as the search begins, after its first step
     while True:
-        lists = scores.shortlist(length).shaped(beams.row)
-        picks, bound = settle(Maximise(), beams, lists, 2 * width, interplay(groups) if groups > 1 else None)
-        if Maximise().secure(picks.order, picks.order[..., width - 1], bound):
+        lists = reader.shortlist(length).shaped(beams.score)
+        picks, bound = settle(Maximise(), beams, lists, 2 * width, penalty(groups) if groups > 1 else None)
+        if bool(Maximise().secure(picks.order, picks.order[..., width - 1], bound).all()):
             return _kept(picks, width)
         length *= 4
 
 
-def interplay(groups: int) -> Interplay:
+def penalty(groups: int) -> GroupPenalty:
     strengths = torch.full((groups, 1, 1), STRENGTH)
     strengths[0] = 0.0
-    follows = torch.ones(1, groups, groups, dtype=torch.bool).triu().unsqueeze(3)
-    found = torch.full((1, groups, BEAMS // groups, 0), -1)
-    return Interplay(Hamming(), strengths, follows, torch.tensor(-1), found, None)
+    not_earlier = torch.ones(1, groups, groups, dtype=torch.bool).triu().unsqueeze(3)
+    finished = torch.full((1, groups, BEAMS // groups, 0), -1)
+    return GroupPenalty(Hamming(), strengths, not_earlier, finished, None)
 
 
 def _kept(picks: Picks, width: int) -> tuple[Tensor, Tensor]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,7 +14,8 @@ from beamsplit.model import Answer, State, as_tensor, read_answer, rows_of
 
 __all__ = ["FunctionModel", "PrefixModel"]
 
-StepFunction = Callable[[Tensor, State], tuple[Answer, State]]
+StepFunction = Callable[[Any, State], tuple[Any, State]]
+"""(tokens, state) -> (answer, state); the answer may be a numpy array too."""
 
 
 class FunctionModel:
@@ -36,7 +36,7 @@ class FunctionModel:
 
     keeps_earlier_steps = True  # `select` copies, and rows of one shape can be joined whatever their age
 
-    def __init__(self, step: StepFunction, *, start: int | Callable[[Any], tuple[Answer, State]]) -> None:
+    def __init__(self, step: StepFunction, *, start: int | Callable[[Any], tuple[Any, State]]) -> None:
         if not callable(step) or isinstance(step, type):
             raise ArgumentError(f"step must be a function of (tokens, state), not {checks.shown(step)}")
         if not callable(start):
@@ -131,7 +131,11 @@ def _stack_rows(leaves: tuple[Any, ...]) -> Any:
             f"the staggered schedule joins rows of different age, but this model's state has rows of shape "
             f"{' and '.join(map(str, sorted(shapes)))} (a cache that grows?): use schedule='lockstep'"
         )
-    return torch.cat(leaves) if isinstance(leaves[0], Tensor) else np.concatenate(leaves)
+    if isinstance(leaves[0], Tensor):
+        return torch.cat(leaves)
+    import numpy as np
+
+    return np.concatenate(leaves)
 
 
 def _leaves(state: State) -> Iterator[Any]:

@@ -1,7 +1,7 @@
 """The contract of models: three verbs, what they may answer with, and what a model may offer besides.
 
 The search calls `start`, `step` and `select`. Everything else here is optional: a model that offers more is
-found by its methods and attributes, and the search makes use of it. docs/models.md has all of it in one
+found by its methods and attributes, and the search makes use of it. docs/contract.md has all of it in one
 table.
 """
 
@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -89,6 +88,11 @@ class Shortlist:
     """[rows k] what tokens were listed by; by default, the gain."""
 
     def __post_init__(self) -> None:
+        if all(
+            isinstance(value, Tensor)
+            for value in (self.tokens, self.log_prob, self.rest, self.gain, self.key)
+        ):
+            return  # as the search makes them, once a step
         for name, default in (("tokens", None), ("log_prob", None), ("gain", "log_prob"), ("key", "gain")):
             value = getattr(self, name)
             if value is None and default is not None:
@@ -294,6 +298,8 @@ def as_tensor(values: Any) -> Tensor:
     """Return a tensor of a numpy array, or of anything that becomes one; without a copy if possible."""
     if isinstance(values, Tensor):
         return values
+    import numpy as np  # which the search itself can do without
+
     array = np.asarray(values)
     try:
         return torch.from_numpy(array if array.flags.writeable else array.copy())

@@ -190,10 +190,15 @@ def _brief(shown: str) -> str:
 
 
 def _draw(searcher: Searcher, given: Input, output: Output) -> None:
+    from beamsplit.recording import record
     from beamsplit.tree import draw
 
     assert output.tree is not None
-    recordings = searcher.record(given)
+    values, options = searcher.prepare([given]), {**searcher.options, "seed": searcher.seed}
+    recordings = [
+        record(model, values, strategy, title=spec.title, unique=spec.unique, **options)[0]
+        for spec, model, strategy in searcher.searches
+    ]
     write_bytes(output.tree, draw(recordings).encode())
     _show("0", given, searcher, [recording.hypotheses for recording in recordings], output)
 

@@ -1,4 +1,4 @@
-"""The diversity terms: what it costs a group to repeat what earlier groups hold. One term a file."""
+"""The diversity terms: the penalty of a group for repeating what earlier groups hold. One term a file."""
 
 from typing import TYPE_CHECKING
 
@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     from beamsplit.diversity.embedding import Embedding
     from beamsplit.diversity.hamming import Hamming
     from beamsplit.diversity.ngram import NGram
-    from beamsplit.diversity.term import Diversity, Earlier
+    from beamsplit.diversity.term import Diversity, Earlier, Similarity, SoftTerm
 
-__all__ = ["Cumulative", "Diversity", "Earlier", "Embedding", "Hamming", "NGram"]
+__all__ = ["Cumulative", "Diversity", "Earlier", "Embedding", "Hamming", "NGram", "Similarity", "SoftTerm"]
 
 # So that the names of the terms (`names`) can be read without torch.
 __getattr__ = package_getattr(
@@ -21,6 +21,6 @@ __getattr__ = package_getattr(
         "beamsplit.diversity.embedding": "Embedding",
         "beamsplit.diversity.hamming": "Hamming",
         "beamsplit.diversity.ngram": "NGram",
-        "beamsplit.diversity.term": "Diversity Earlier",
+        "beamsplit.diversity.term": "Diversity Earlier Similarity SoftTerm",
     },
 )

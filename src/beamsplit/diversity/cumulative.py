@@ -10,16 +10,16 @@ import torch
 from torch import Tensor
 
 from beamsplit import checks
-from beamsplit.diversity.term import Earlier, on_grid
+from beamsplit.diversity.term import Earlier, Similarity, on_grid
 
 __all__ = ["Cumulative"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cumulative:
-    """Sum over earlier beams of exp(-d / temperature), d the positions so far at which the two differ.
+    """The sum over earlier beams of exp(-d / temperature), d the positions so far at which the two differ.
 
-    This step's position counts. Beams that have drifted apart hardly matter to each other any more.
+    This step's position counts. Beams that have drifted apart hardly affect each other.
     (The paper prints the sum over beams inside the exponent, and a sign that would reward sameness;
     this is what we take it to mean.)
     """
@@ -36,13 +36,30 @@ class Cumulative:
         return torch.where(tokens.unsqueeze(-1) == says, if_same.unsqueeze(2), if_other.unsqueeze(2)).sum(-1)
 
     def least(self, prefix: Tensor, earlier: Earlier) -> Tensor:
-        """What a token pays that no earlier beam says: [n beam]."""
+        """Return the penalty of a token that no earlier beam has: [n beam]."""
         return self._decayed(prefix, earlier)[1].sum(-1)
 
+    def soft_penalty(
+        self, tokens: Tensor, prefix: Tensor, earlier: Earlier, similarity: Similarity
+    ) -> Tensor:
+        apart = _soft_distance(prefix, earlier, similarity).unsqueeze(2)  # [n beam 1 e]
+        alike = similarity([tokens], [earlier.tokens.unsqueeze(1)])  # [n beam k e]
+        speaks = (earlier.tokens >= 0)[:, None, None]
+        return (self._decay(apart + (1.0 - alike)) * speaks).sum(-1)
+
+    def soft_least(self, prefix: Tensor, earlier: Earlier, similarity: Similarity) -> Tensor:
+        """Return the penalty of a token that is like no other: [n beam]."""
+        apart = _soft_distance(prefix, earlier, similarity)
+        speaks = (earlier.tokens >= 0).unsqueeze(1)
+        return (self._decay(apart + 1.0) * speaks).sum(-1)
+
+    def _decay(self, distance: Tensor) -> Tensor:
+        return on_grid(torch.exp(-distance / self.temperature))
+
     def _decayed(self, prefix: Tensor, earlier: Earlier) -> tuple[Tensor, Tensor]:
-        """What each earlier beam costs a token that is the same as its, and any other: [n beam e]."""
+        """Return what each earlier beam costs a token that equals its own, and any other: [n beam e]."""
         time = prefix.shape[-1]
-        decay = _decay_table(self.temperature, time + 2).to(prefix.device)
+        decay = _decay_table(self.temperature, time + 2, prefix.device)
         # [n beam e time] -> [n beam e]
         apart = (prefix.unsqueeze(2) != earlier.beams[:, None, :, :time]).sum(-1)
         speaks = (earlier.tokens >= 0).unsqueeze(1)  # [n 1 e]
@@ -50,8 +67,19 @@ class Cumulative:
 
 
 @functools.lru_cache(maxsize=256)
-def _decay_table(temperature: float, size: int) -> Tensor:
-    """exp(-d / temperature) for d = 0 .. size-1, on the grid. From `math.exp`, which is the same for
-    every position, as a vectorised exponential need not be.
+def _decay_table(temperature: float, size: int, device: torch.device) -> Tensor:
+    """Return exp(-d / temperature) for d = 0 .. size-1, on the grid.
+
+    It is made by `math.exp`, which gives the same bits for every position and every device, as a
+    vectorised exponential need not.
     """
-    return on_grid(torch.tensor([math.exp(-d / temperature) for d in range(size)], dtype=torch.double))
+    values = [math.exp(-d / temperature) for d in range(size)]
+    return on_grid(torch.tensor(values, dtype=torch.double, device="cpu")).to(device)
+
+
+def _soft_distance(prefix: Tensor, earlier: Earlier, similarity: Similarity) -> Tensor:
+    """Return how far each earlier beam has drifted from each of these, up to the last step: [n beam e]."""
+    before = earlier.beams[..., : prefix.shape[-1]]
+    # At each position by itself: [n time beam], [n time e] -> [n time beam e]
+    alike = similarity([prefix.transpose(1, 2)], [before.transpose(1, 2)])
+    return (1.0 - alike).sum(1)

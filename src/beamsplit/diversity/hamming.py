@@ -6,15 +6,16 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from beamsplit.diversity.term import Earlier
+from beamsplit.diversity.term import Earlier, Similarity
 
 __all__ = ["Hamming"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hamming:
-    """How many earlier beams say the same token at this step.
+    """The number of earlier beams with the same token at this step.
 
+    >>> import torch
     >>> earlier = Earlier.of(torch.tensor([[[7], [7], [3]]]), time=0)
     >>> Hamming().penalty(torch.tensor([[[3, 5, 7]]]), torch.empty(1, 1, 0), earlier)
     tensor([[[1, 0, 2]]])
@@ -24,3 +25,9 @@ class Hamming:
         # [n beam k e] -> [n beam k]
         count, others = earlier.tokens.shape
         return (tokens.unsqueeze(-1) == earlier.tokens.reshape(count, 1, 1, others)).sum(-1)
+
+    def soft_penalty(
+        self, tokens: Tensor, prefix: Tensor, earlier: Earlier, similarity: Similarity
+    ) -> Tensor:
+        # [n beam k e] -> [n beam k]
+        return similarity([tokens], [earlier.tokens.unsqueeze(1)]).sum(-1)

@@ -199,7 +199,9 @@ def _check_settings(name: str, settings: Mapping[str, Any], where: str) -> None:
 
 
 def _word_vectors(model: object, name: str, where: str) -> Any:
-    vectors = getattr(model, "word_vectors", None)
+    from beamsplit.model import word_vectors_of
+
+    vectors = word_vectors_of(model)
     if vectors is None:
         raise ArgumentError(
             f"{where} is {name!r}, which needs word vectors, and {type(model).__name__} has no word_vectors: "

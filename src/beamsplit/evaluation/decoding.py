@@ -21,7 +21,7 @@ from beamsplit.errors import ArgumentError
 from beamsplit.evaluation.methods import Method
 from beamsplit.hypotheses import Hypotheses
 from beamsplit.jobs.batches import decode_in_batches
-from beamsplit.model import StepModel
+from beamsplit.model import StepModel, fingerprint_of
 from beamsplit.models import Translator, storage
 from beamsplit.models.pictures import PictureModel
 from beamsplit.progress import Progress
@@ -126,8 +126,8 @@ def fingerprint(model: object) -> str | None:
     Return None if that is not known, as of a model whose code may change: its lists must not be taken for
     those of another.
     """
-    name, own = type(model).__name__, getattr(model, "fingerprint", None)
-    if isinstance(own, str):
+    name, own = type(model).__name__, fingerprint_of(model)
+    if own is not None:
         return f"{name} {own}"
     if isinstance(model, Translator | PictureModel):
         return f"{name} {storage.fingerprint(model.state_dict().values())}"

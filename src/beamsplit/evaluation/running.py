@@ -25,7 +25,7 @@ from beamsplit.evaluation.tasks import Task, read_task
 from beamsplit.hypotheses import Hypotheses
 from beamsplit.loading import load_model
 from beamsplit.metrics import Example
-from beamsplit.model import StepModel
+from beamsplit.model import StepModel, accepts_of, end_of
 from beamsplit.models import Complexity
 from beamsplit.models.complexity import split
 from beamsplit.strategies.defaults import BATCH_SIZE
@@ -142,7 +142,7 @@ def _looked_at(task: Task, model: Any) -> Task:
 
 def _accepted(model: Any, task: Task) -> list[int]:
     """The inputs that the model takes: one too long for it must not stop an experiment."""
-    accepts = getattr(model, "accepts", None)
+    accepts = accepts_of(model)
     places = range(len(task.ids))
     accepted = [place for place in places if accepts is None or accepts(task.inputs[place])]
     if not accepted:
@@ -189,7 +189,7 @@ def lists_of(
             seed=seed,
             batch_size=settings.batch_size,
         )
-        ends = getattr(prepared.model, "end", None) not in (None, [])
+        ends = end_of(prepared.model) not in (None, [])
         _warn(method, lists, experiment.max_length if ends else None)
         found.append(_examples(task, lists))
     return found

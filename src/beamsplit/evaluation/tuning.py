@@ -28,7 +28,7 @@ from beamsplit.evaluation.scoring import Measured, check_metrics, measured
 from beamsplit.evaluation.tables import column_table, title
 from beamsplit.extras import need
 from beamsplit.metrics import Score
-from beamsplit.model import StepModel
+from beamsplit.model import StepModel, word_vectors_of
 from beamsplit.strategies.defaults import DEFAULTS
 
 __all__ = ["TARGETS", "Point", "Tuning", "choose", "front", "report", "tune"]
@@ -214,7 +214,7 @@ def _beam_search(tuning: Tuning) -> Setting:
 
 def _terms(tuning: Tuning, model: StepModel | None) -> Sequence[str]:
     for term in tuning.terms:
-        if needs_word_vectors(term) and getattr(model, "word_vectors", None) is None:
+        if needs_word_vectors(term) and word_vectors_of(model) is None:
             raise ArgumentError(
                 f"the term {term!r} needs word vectors, and {type(model).__name__} has none: leave it out"
             )

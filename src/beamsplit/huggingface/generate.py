@@ -60,7 +60,7 @@ def diverse_beam_search(
             and so on; what is chosen is then put in the order of its score.
         return_per_group: so many of each group, in the order of the groups, instead.
         diversity: a term, or its name, perhaps with settings: "hamming", "cumulative:temperature=2", "ngram",
-            or "embedding" (with the model's own input embeddings).
+            or "embedding" (with the model's own embeddings of the tokens that it outputs).
         unique: return no sequence twice; look on for the next best.
         seed: for do_sample=True; by default drawn from torch's generator, which `set_seed` controls.
         on_step: called after every step with a `beamsplit.Step`, whose `hypotheses` are the lists so far.

@@ -18,7 +18,7 @@ from beamsplit.huggingface.inputs import encode
 from beamsplit.huggingface.processors import Processors
 from beamsplit.model import Guided
 
-__all__ = ["Prompt", "TransformersModel", "from_transformers"]
+__all__ = ["Prompt", "TransformersModel", "from_transformers", "word_vectors"]
 
 # transformers 5.3 asks for the number of new tokens where its forerunners looked at `cache_position`.
 _TELLS_LENGTH = (
@@ -85,8 +85,8 @@ class TransformersModel:
 
     @property
     def word_vectors(self) -> Tensor:
-        """[vocabulary dimensions] the vectors of the tokens that it says, for the `Embedding` term."""
-        return _word_vectors(self.module)
+        """[vocabulary dimensions] the vectors of the tokens that it outputs, for the `Embedding` term."""
+        return word_vectors(self.module)
 
     @torch.no_grad()
     def start(self, inputs: Any) -> tuple[Tensor | Guided, _State]:
@@ -135,9 +135,12 @@ class TransformersModel:
         return logits
 
 
-def _word_vectors(model: Any) -> Tensor:
-    """The input embeddings, a row for each of the logits: zeros for what has none."""
-    # Where the encoder has a vocabulary of its own, outputs are in the decoder's.
+def word_vectors(model: Any) -> Tensor:
+    """Return the input embeddings of the tokens that a model can output: a row for each of its logits.
+
+    A token without an embedding gets zeros.
+    """
+    # An encoder may have a vocabulary of its own, but outputs are in the decoder's.
     says = model.get_decoder() if model.config.is_encoder_decoder else model
     embeddings = getattr(says, "get_input_embeddings", model.get_input_embeddings)()
     head = model.get_output_embeddings()

@@ -14,19 +14,18 @@ from beamsplit.hypotheses import Hypotheses
 from beamsplit.jobs.batches import chunks, map_or_errors, try_in_batches
 from beamsplit.jobs.lines import Input, InputKind
 from beamsplit.model import StepModel
-from beamsplit.models import Translator
-from beamsplit.models.pictures import PictureModel
-from beamsplit.recording import Recording, record
 from beamsplit.search.plan import Strategy
 from beamsplit.strategies.spec import StrategySpec
 
-__all__ = ["Searcher"]
+__all__ = ["PreparedSearch", "Searcher"]
 
 
-class _Search(NamedTuple):
+class PreparedSearch(NamedTuple):
+    """A strategy made for a model, and the model that it decodes, which may be a guided one."""
+
+    spec: StrategySpec
     model: StepModel
     strategy: Strategy
-    unique: bool
 
 
 @dataclass(frozen=True)
@@ -38,20 +37,21 @@ class Searcher:
     options: dict[str, Any]
     """Options of `decode`."""
     seed: int = 0
-    _searches: list[_Search] = field(init=False, repr=False, default_factory=list)
+    searches: list[PreparedSearch] = field(init=False, repr=False, default_factory=list)
 
     def __post_init__(self) -> None:
         for spec in self.specs:
-            search = _Search(spec.guide(self.model), spec.make(self.model), spec.unique)
+            search = PreparedSearch(spec, spec.guide(self.model), spec.make(self.model))
             decode(search.model, [], search.strategy, **self.options)  # raises what would be raised later
-            self._searches.append(search)
+            self.searches.append(search)
 
     @property
     def takes(self) -> InputKind:
         """What its inputs are."""
-        if isinstance(self.model, PictureModel):
+        if self._looks_at_pictures:
             return "pictures"
-        return "texts" if isinstance(self.model, Translator) or hasattr(self.model, "module") else "anything"
+        reads = getattr(self.model, "kind", None) == "translator" or hasattr(self.model, "module")
+        return "texts" if reads else "anything"
 
     @property
     def description(self) -> dict[str, Any]:
@@ -67,9 +67,9 @@ class Searcher:
         `numbers` are the places of these inputs among all of the job.
         """
         parts = chunks(inputs, batch_size)
-        values = [value for part in parts for value in map_or_errors(self._prepared, part)]
+        values = [value for part in parts for value in map_or_errors(self.prepare, part)]
         taken = [index for index, value in enumerate(values) if not isinstance(value, ArgumentError)]
-        lists = [self._lists(search, values, numbers, taken, batch_size) for search in self._searches]
+        lists = [self._lists(search, values, numbers, taken, batch_size) for search in self.searches]
         return [
             _renamed(value, given)
             if isinstance(value, ArgumentError)
@@ -77,25 +77,19 @@ class Searcher:
             for index, (value, given) in enumerate(zip(values, inputs, strict=True))
         ]
 
-    def record(self, given: Input) -> list[Recording]:
-        """Return one recording a strategy."""
-        values = self._prepared([given])
-        return [
-            record(
-                search.model,
-                values,
-                search.strategy,
-                title=spec.title,
-                seed=self.seed,
-                unique=search.unique,
-                **self.options,
-            )[0]
-            for spec, search in zip(self.specs, self._searches, strict=True)
-        ]
+    def prepare(self, inputs: Sequence[Input]) -> Any:
+        """Return what the model takes. Pictures are looked at once for all strategies."""
+        values = [each.value for each in inputs]
+        model: Any = self.model
+        return model.features(values) if self._looks_at_pictures else values
+
+    @property
+    def _looks_at_pictures(self) -> bool:
+        return callable(getattr(self.model, "features", None))
 
     def _lists(
         self,
-        search: _Search,
+        search: PreparedSearch,
         values: Sequence[Any],
         numbers: Sequence[int],
         taken: Sequence[int],
@@ -105,20 +99,15 @@ class Searcher:
         inputs: Any = [values[index] for index in taken]
         lists = try_in_batches(
             search.model,
-            torch.stack(inputs) if inputs and isinstance(self.model, PictureModel) else inputs,
+            torch.stack(inputs) if inputs and self._looks_at_pictures else inputs,
             search.strategy,
             batch_size=batch_size,
             seed=self.seed,
             numbers=[numbers[index] for index in taken],
-            unique=search.unique,
+            unique=search.spec.unique,
             **self.options,
         )
         return dict(zip(taken, lists, strict=True))
-
-    def _prepared(self, inputs: Sequence[Input]) -> Any:
-        """Return what the model takes. Pictures are looked at once for all strategies."""
-        values = [each.value for each in inputs]
-        return self.model.features(values) if isinstance(self.model, PictureModel) else values
 
 
 def _all_or_error(

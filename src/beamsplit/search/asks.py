@@ -57,10 +57,12 @@ class Advance:
 
 @dataclass(frozen=True, slots=True)
 class Widen:
-    """List more candidates of these rows of the last answer."""
+    """List more candidates of these rows."""
 
     rows: Tensor
     width: int
+    sources: tuple[int, ...] = (LAST,)
+    """The answers whose rows `rows` counts, as in `Advance`."""
 
 
 Ask: TypeAlias = Start | Advance | Widen

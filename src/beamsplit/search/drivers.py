@@ -49,6 +49,7 @@ class _States:
     def __init__(self, model: StepModel, inputs: Any) -> None:
         self._model = model
         self._inputs = inputs
+        self._advances = model.advance if isinstance(model, AdvancingModel) else None
         self._kept: list[State] = []  # of the answers so far, as far as the search may return to them
         self._keeps = "last"
         self._last: State = None
@@ -81,8 +82,8 @@ class _States:
     def _advance(self, ask: Advance) -> _Calls:
         model = self._model
         state = yield from self._source(ask.sources)
-        if isinstance(model, AdvancingModel):
-            value = yield _Call(model.advance(state, ask.parents, ask.tokens))
+        if self._advances is not None:
+            value = yield _Call(self._advances(state, ask.parents, ask.tokens))
             return self._note(*read_answer(value, "advance"))
         if ask.parents is not None:
             state = yield _Call(model.select(state, ask.parents))
@@ -98,7 +99,8 @@ class _States:
     def _widen(self, ask: Widen) -> _Calls:
         model = self._model
         assert isinstance(model, WideningModel)
-        lists = yield _Call(model.widen(self._last, ask.rows, ask.width))
+        state = yield from self._source(ask.sources)
+        lists = yield _Call(model.widen(state, ask.rows, ask.width))
         if not isinstance(lists, Shortlist):
             raise ModelError(f"widen must return a Shortlist, not a {type(lists).__name__}")
         return lists

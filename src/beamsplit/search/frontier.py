@@ -5,6 +5,7 @@ In lockstep these are all groups. In the staggered schedule there is one frontie
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -136,28 +137,29 @@ class Frontier:
         spelled = append(take(self.beams.tokens, picks.parent), picks.token)
         return spelled.masked_fill((picks.score == -torch.inf).unsqueeze(-1), -1)
 
-    def unfinished(self) -> FinishedPool:
-        """Return the pool as if live beams were complete."""
-        score = self.setting.options.ranking.final(self.beams.score, max(self.time, 1))
-        if not self.time:
-            score = torch.full_like(score, -torch.inf)
-        live, certified = torch.zeros_like(self.beams.live), self._certified(score)
-        return self.pool.add(FinishedPool(self.beams.tokens, self.beams.log_prob, score, live, certified))
+    def freeze(self) -> Callable[[], FinishedPool]:
+        """Return a function that returns the pool of this moment, as if live beams were complete."""
+        beams, pool, time, doubt = self.beams, self.pool, self.time, self.doubt
+        scorer = self.setting.options.ranking
+
+        def unfinished() -> FinishedPool:
+            score = scorer.final(beams.score, max(time, 1))
+            if not time:
+                score = torch.full_like(score, -torch.inf)
+            ended, certified = torch.zeros_like(beams.live), _certified(doubt, score)
+            return pool.add(FinishedPool(beams.tokens, beams.log_prob, score, ended, certified))
+
+        return unfinished
 
     def _note_doubt(self, selection: Selection) -> None:
         if selection.doubt is not None:
             self.doubt = selection.doubt if self.doubt is None else self.doubt | selection.doubt
 
-    def _certified(self, like: Tensor) -> Tensor:
-        if self.doubt is None:
-            return torch.ones_like(like, dtype=torch.bool)
-        return (~self.doubt).unsqueeze(2).expand_as(like)
-
     def _collect(self, selection: Selection, elsewhere: Tensor | None) -> None:
         picks = selection.picks
         score = self.setting.options.ranking.final(picks.score, self.time + 1)
         found = FinishedPool(
-            self.spell(picks), picks.log_prob, score, selection.ended, self._certified(score)
+            self.spell(picks), picks.log_prob, score, selection.ended, _certified(self.doubt, score)
         )
         self.pool = self.setting.stopping.collect(self.pool, found, selection, elsewhere, self.may_rise)
         self.any_finished = True
@@ -226,6 +228,13 @@ class Frontier:
         if stayed or (self.time > 1 and not self.setting.abilities.fixed_rows and are_all(parents, count)):
             return Advance(tokens, None)
         return Advance(tokens, parents)
+
+
+def _certified(doubt: Tensor | None, like: Tensor) -> Tensor:
+    """Return [batch group slot] whether a group was never in doubt, for hypotheses such as `like`."""
+    if doubt is None:
+        return torch.ones_like(like, dtype=torch.bool)
+    return (~doubt).unsqueeze(2).expand_as(like)
 
 
 def _root_scores(setting: Setting, seeds: Tensor, groups: range) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor
 from beamsplit.errors import ModelError
 from beamsplit.model import Answer, Guided, LogProbs, Shortlist, plain
 from beamsplit.search import kernels, noise
-from beamsplit.search.asks import Widen
+from beamsplit.search.asks import LAST, Widen
 from beamsplit.search.frontier import Frontier
 from beamsplit.search.select import Selection
 from beamsplit.search.setting import Setting
@@ -44,8 +44,14 @@ class StepLists(Protocol):
         ...
 
 
-def read_lists(setting: Setting, answer: Answer, rows: int, frontiers: Sequence[Frontier]) -> StepLists:
-    """Read a model's answer of so many rows."""
+def read_lists(
+    setting: Setting,
+    answer: Answer,
+    rows: int,
+    frontiers: Sequence[Frontier],
+    sources: tuple[int, ...] = (LAST,),
+) -> StepLists:
+    """Read a model's answer of so many rows, which is put together from these sources."""
     if isinstance(answer, Guided) != setting.guided:
         raise ModelError("the model returned guidance in some steps and none in others: return zeros")
     if isinstance(answer, Shortlist) != (setting.vocabulary is None):
@@ -56,7 +62,7 @@ def read_lists(setting: Setting, answer: Answer, rows: int, frontiers: Sequence[
         for frontier in frontiers:
             frontier.may_rise = True
     if isinstance(answer, Shortlist):
-        return _ModelLists(setting, answer, rows, frontiers)
+        return _ModelLists(setting, answer, rows, frontiers, sources)
     return _VocabularyLists(setting, answer, rows, frontiers)
 
 
@@ -123,9 +129,17 @@ class _VocabularyLists:
 class _ModelLists:
     """Lists that the model has given. It may be asked for longer ones."""
 
-    def __init__(self, setting: Setting, answer: Shortlist, rows: int, frontiers: Sequence[Frontier]) -> None:
+    def __init__(
+        self,
+        setting: Setting,
+        answer: Shortlist,
+        rows: int,
+        frontiers: Sequence[Frontier],
+        sources: tuple[int, ...],
+    ) -> None:
         check_lists(answer, rows)
         self._setting = setting
+        self._sources = sources
         self._given = by_token(answer)
         self._young = _young(setting, frontiers)
         self._ignored = _dead_rows(setting, frontiers)
@@ -148,7 +162,7 @@ class _ModelLists:
             return None
         doubtful = selection.doubt.unsqueeze(2) & frontier.beams.live
         rows, before = torch.unique(frontier.rows.index[doubtful]), self._given.tokens.shape[1]
-        longer = yield Widen(rows, before * _FACTOR)
+        longer = yield Widen(rows, before * _FACTOR, self._sources)
         check_lists(longer, len(rows))
         if longer.tokens.shape[1] <= before and not bool((longer.rest == -torch.inf).all()):
             return None

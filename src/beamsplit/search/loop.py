@@ -13,7 +13,6 @@ model is called. `staggered` has the same loop for groups that run one step behi
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 
 from torch import Tensor
@@ -72,11 +71,11 @@ def _dismiss_finished(groups: Frontier) -> Departed:
 def snapshot(frontiers: list[Frontier], departed: Departed) -> Callable[[], list[Hypotheses]]:
     """Return what there is to return at this moment, put together only if someone asks."""
     setting, inputs = frontiers[0].setting, frontiers[0].inputs
-    now = [copy.copy(frontier) for frontier in frontiers]  # which go on changing
+    now = [frontier.freeze() for frontier in frontiers]  # which go on changing
     left = tuple(departed)
 
     def assembled() -> list[Hypotheses]:
-        pools = [*left, (inputs, FinishedPool.beside([frontier.unfinished() for frontier in now]))]
+        pools = [*left, (inputs, FinishedPool.beside([pool() for pool in now]))]
         per_group = setting.options.return_per_group or setting.plan.beams_per_group
         return assemble(pools, setting.batch, setting.options.ranking, per_group, setting.options.unique)
 

@@ -55,7 +55,7 @@ def _pick_from(frontier: Frontier, lists: Shortlist, penalty: GroupPenalty | Non
     count = keep + beams * setting.options.ends_per_beam  # so that enough are left when some end
     rule = setting.plan.rule
     if setting.has_kernels and setting.is_end is not None and setting.options.stop is None:
-        chosen = kernels.choose(rule, frontier.beams, lists, penalty, setting.is_end, count, keep)
+        chosen = kernels.pick_by_kernel(rule, frontier.beams, lists, penalty, setting.is_end, count, keep)
         if chosen is not None:
             return Selection(frontier.groups, frontier.time, width=lists.tokens.shape[-1], **chosen._asdict())
     picks, bound = settle(rule, frontier.beams, lists, count, penalty)

@@ -40,10 +40,11 @@ class Rows:
     def hand_out(self, live: Tensor | None = None) -> tuple[Tensor, Rows]:
         """Give each live beam a row of its own. Without `live`, every beam is given one.
 
-        Returns, for each new row, the row of the last answer that it goes on from; and the new rows.
+        Returns, for each new row, the row of the last answer that it goes on from; and the new rows. These
+        rows are not to be used any more: the model may write into what it is told.
         """
         if live is None:
-            parents = self.index.flatten().clone()  # the model may write into it
+            parents = self.index.flatten()
             index = torch.arange(len(parents), device=parents.device).view_as(self.index)
             return parents, Rows(index, len(parents), in_order=True)
         parents = self.index[live]

@@ -60,4 +60,5 @@ def best_slots(order: Tensor, count: int) -> Tensor:
 def beats_all(worst: Tensor, bound: Tensor) -> Tensor:
     """[batch group], [batch group beam] -> [batch group]; where the bound is -inf nothing was left out."""
     highest = bound.amax(-1)
-    return (worst > highest) | (highest == -torch.inf)
+    above = worst > highest
+    return above if bool(above.all()) else above | (highest == -torch.inf)

@@ -280,9 +280,9 @@ def _check_values(penalty: GroupPenalty, cost: Tensor, penalties: Callable[[], T
     if float(least) >= 0 and float(most) < torch.inf:
         return
     if bool(((of_term := penalties()) >= 0).all()) and bool((of_term < torch.inf).all()):
-        strength, most = float(penalty.strengths.max()), float(of_term.max())
+        strength, largest = float(penalty.strengths.max()), float(of_term.max())
         raise ArgumentError(
-            f"strength={strength:g} times a penalty of {most:g} is more than "
+            f"strength={strength:g} times a penalty of {largest:g} is more than "
             f"{str(cost.dtype).removeprefix('torch.')} holds: give a smaller strength"
         )
     values = cost[~((cost >= 0) & (cost < torch.inf))].tolist()

@@ -82,7 +82,7 @@ def staggered(plan: Plan, options: DecodeOptions, abilities: Abilities) -> Searc
                 sources = (_ROOTS,) if answer is None else (LAST, _ROOTS)
             answer = _start_group(started[-1], answer, roots)
         assert answer is not None, "a search without beams has ended"
-        selections = yield from _pick_all(setting, started, answer)
+        selections = yield from _pick_all(setting, started, answer, sources)
         frontiers = [group.frontier for group in groups]
         yield Step(number, frontiers[0].inputs, selections, snapshot(frontiers, departed))
         if number + 1 >= plan.groups:
@@ -109,10 +109,11 @@ def _start_group(group: _Group, answer: Answer | None, roots: Answer) -> Answer:
 
 
 def _pick_all(
-    setting: Setting, groups: Sequence[_Group], answer: Answer
+    setting: Setting, groups: Sequence[_Group], answer: Answer, sources: tuple[int, ...]
 ) -> Generator[Widen, Shortlist, tuple[Selection, ...]]:
     """Let every group that has started take a step, in the order of the groups."""
-    lists = read_lists(setting, answer, rows_of(answer), [group.frontier for group in groups])
+    frontiers = [group.frontier for group in groups]
+    lists = read_lists(setting, answer, rows_of(answer), frontiers, sources)
     selections = []
     for g, group in enumerate(groups):
         before = _look_back(groups[:g])

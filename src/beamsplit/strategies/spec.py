@@ -135,8 +135,9 @@ class StrategySpec:
         if self.mmi is None:
             return model
         from beamsplit.guidance import AntiLanguageModel
+        from beamsplit.model import language_model_of
 
-        language_model = getattr(model, "language_model", None)
+        language_model = language_model_of(model)
         if language_model is None:
             with _located(where):
                 raise ArgumentError(

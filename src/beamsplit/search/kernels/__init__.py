@@ -24,7 +24,7 @@ from beamsplit.search.select import GroupPenalty, Picks
 from beamsplit.search.shortlist import Reader, VocabularyReader
 from beamsplit.search.state import Beams
 
-__all__ = ["Chosen", "available", "choose", "on_device_of", "power_of_two", "reader"]
+__all__ = ["Chosen", "available", "on_device_of", "pick_by_kernel", "power_of_two", "reader"]
 
 
 class Chosen(NamedTuple):
@@ -58,7 +58,7 @@ def reader(answer: Tensor | Guided | LogProbs, allowed: bool) -> Reader:
     return VocabularyReader(answer)
 
 
-def choose(
+def pick_by_kernel(
     rule: Rule,
     beams: Beams,
     lists: Shortlist,
