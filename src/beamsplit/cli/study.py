@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from beamsplit.cli.options import FILE, LONGEST, MODEL, OUTPUT, InOrder, named_files, show, with_settings
+from beamsplit.cli.search_options import strategy_tables, with_strategies
 from beamsplit.errors import ArgumentError
 from beamsplit.files import write_bytes
 
@@ -47,11 +48,7 @@ def study() -> None:
 )
 @click.option("--task", type=FILE, metavar="TASK", help="Inputs of the lists, or what to decode: a .jsonl.")
 @click.option("--model", type=MODEL, metavar="MODEL", help="As for beamsplit evaluate.")
-@click.option("--strategies", metavar="LIST", help="Two of those of beamsplit evaluate, such as bs,dbs.")
-@click.option("--beams", type=int, metavar="N", help="Outputs of each strategy (default: 20).")
-@click.option("--groups", type=int, metavar="N", help="Of the diverse strategies (default: one a beam).")
-@click.option("--strength", type=float, metavar="X", help="Of the diverse strategies (default: 0.5).")
-@click.option("--diversity", metavar="TERM", help="hamming (default), cumulative, ngram or embedding.")
+@with_strategies("Two of those of beamsplit evaluate, such as bs,dbs.")
 @click.option(
     "--max-length",
     type=click.IntRange(min=1),
@@ -150,21 +147,13 @@ def _lists(asked: dict[str, Any], settings: Settings) -> Lists:
         return with_saved(files, task, settings.limit)
     if not (asked["task"] and asked["model"] and asked["strategies"]):
         raise ArgumentError("give --lists NAME=FILE twice, or --task with --model and two --strategies")
-    return with_decoded(_content(asked, given), settings)
+    return with_decoded(_content(asked), settings)
 
 
-def _content(asked: dict[str, Any], given: list[str]) -> dict[str, Any]:
+def _content(asked: dict[str, Any]) -> dict[str, Any]:
     """What a file for beamsplit evaluate would say."""
-    from beamsplit.evaluation.presets import Widths, tables_of
-
-    names = [name.strip() for name in asked["strategies"].split(",")]
-    methods = tables_of(names, Widths(**{name: asked[name] for name in given}))
-    return {
-        "task": asked["task"],
-        "model": asked["model"],
-        "max_length": asked["max_length"],
-        "methods": methods,
-    }
+    content = {name: asked[name] for name in ("task", "model", "max_length")}
+    return {**content, "methods": strategy_tables(asked)}
 
 
 # Links

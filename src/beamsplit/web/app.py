@@ -19,7 +19,7 @@ from starlette.middleware import Middleware
 from beamsplit import __version__
 from beamsplit.errors import BeamsplitError
 from beamsplit.web import answers
-from beamsplit.web.catalogue import TERMS, Catalogue, strategies
+from beamsplit.web.catalogue import Catalogue, strategies, terms
 from beamsplit.web.jobs import Job, Jobs
 from beamsplit.web.limits import Limits
 from beamsplit.web.problems import Problem, answer_to, known
@@ -161,7 +161,7 @@ def _about(catalogue: Catalogue, samples: Samples, slots: Slots, limits: Limits)
             "default": catalogue.default,
             "models": [entry.as_dict() for entry in catalogue],
             "strategies": strategies(),
-            "terms": [{"name": name, "title": title, "pays": pays} for name, (title, pays) in TERMS.items()],
+            "terms": terms(),
             "pictures": [_sample(name) for name in samples.names()],
             "limits": asdict(limits),
         }

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from beamsplit.choices import Choice
+from beamsplit.strategies.spec import StrategySpec
 from beamsplit.web.catalogue import Catalogue, Entry
 from beamsplit.web.limits import Limits
 from beamsplit.web.pictures import features_of, from_base64
 from beamsplit.web.problems import Problem
-from beamsplit.web.requests import Asked, AskedPicture
+from beamsplit.web.requests import Asked, AskedPicture, AskedSearch
 from beamsplit.web.samples import Samples
 
 __all__ = ["Job", "Jobs"]
+
+
+_COMPARED = [AskedSearch.model_validate(each) for each in ({"strategy": "bs"}, {})]  # unless a request says
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +26,7 @@ class Job:
     """Searches to compare on one input."""
 
     model: str
-    choices: tuple[Choice, ...]
+    specs: tuple[StrategySpec, ...]
     make_inputs: Callable[[], Any]
     """For `steps`. Pictures take a while, so this is for the thread that searches."""
     max_length: int
@@ -44,7 +47,7 @@ class Jobs:
         entry = self.catalogue.entry(asked.model)
         return Job(
             model=entry.name,
-            choices=self._choices(asked, entry),
+            specs=self._specs(asked, entry),
             make_inputs=self._inputs(asked, entry),
             max_length=self._max_length(asked.max_length, entry),
             seed=asked.seed,
@@ -52,19 +55,15 @@ class Jobs:
             recordings=asked.recordings,
         )
 
-    def _choices(self, asked: Asked, entry: Entry) -> tuple[Choice, ...]:
-        if asked.searches is None:
-            choices: Sequence[Choice] = (entry.choice.beside(), entry.choice)
-        else:
-            choices = [search.choice(entry.choice) for search in asked.searches]
-        beams = sum(choice.beams for choice in choices)
+    def _specs(self, asked: Asked, entry: Entry) -> tuple[StrategySpec, ...]:
+        searches = _COMPARED if asked.searches is None else asked.searches
+        specs = tuple(search.spec(entry.widths) for search in searches)
+        beams = sum(spec.outputs for spec in specs)
         if beams > self.limits.beams:
             raise Problem(
                 422, f"the searches have {beams} beams, and the limit is {self.limits.beams}: ask for fewer"
             )
-        for choice in choices:
-            _ = choice.method  # refuses what has to be refused
-        return tuple(choices)
+        return specs
 
     def _max_length(self, asked: int | None, entry: Entry) -> int:
         most = self.limits.max_length

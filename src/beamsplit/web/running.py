@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from beamsplit.choices import Choice
-from beamsplit.columns import columns
+from beamsplit.comparison import compare_lists
 from beamsplit.decoding import steps
 from beamsplit.model import StepModel
 from beamsplit.recording import Recorder, Recording
+from beamsplit.strategies.spec import StrategySpec
 from beamsplit.tree import draw
 from beamsplit.web.jobs import Job
 from beamsplit.web.limits import Limits
@@ -32,17 +32,16 @@ class Stopped(Exception):  # noqa: N818 (not an error)
 class _Search:
     """One search, a step at a time."""
 
-    def __init__(self, choice: Choice, model: StepModel, inputs: Any, job: Job) -> None:
-        method = choice.method
+    def __init__(self, spec: StrategySpec, model: StepModel, inputs: Any, job: Job) -> None:
         self._steps = steps(
-            method.guided(model),
+            spec.guide(model),
             inputs,
-            method.strategy(model),
+            spec.make(model),
             max_length=job.max_length,
             seed=job.seed,
-            unique=method.unique,
+            unique=spec.unique,
         )
-        self._recorder = Recorder(getattr(model, "to_text", None), choice.title)
+        self._recorder = Recorder(getattr(model, "to_text", None), spec.title)
 
     def advance(self) -> bool:
         """Whether there was a step to take."""
@@ -62,7 +61,7 @@ class Searches:
     def __init__(self, job: Job, model: StepModel) -> None:
         self._job = job
         inputs = job.make_inputs()
-        self._searches = [_Search(choice, model, inputs, job) for choice in job.choices]
+        self._searches = [_Search(spec, model, inputs, job) for spec in job.specs]
 
     def turns(self, check: Callable[[], None]) -> Iterator[int]:
         """Let each take a step, until none has one left; `check` may raise in between."""
@@ -74,7 +73,7 @@ class Searches:
     def answer(self, whole: bool = False) -> dict[str, Any]:
         """What they have found so far; the whole of it tells all that they tried, if that was asked for."""
         recordings = [search.recording for search in self._searches]
-        lists = columns([(each.title, each.hypotheses) for each in recordings])
+        lists = compare_lists([(each.title, each.hypotheses) for each in recordings])
         found: dict[str, Any] = {"columns": [column.as_dict() for column in lists]}
         if self._job.tree:
             found["tree"] = draw(recordings)
