@@ -105,7 +105,7 @@ def make_app(settings: Settings | None = None, catalogue: Catalogue | None = Non
             Middleware(Body, limits=settings.limits),
         ],
     )
-    app.state.limits, app.state.slots = settings.limits, slots  # for `make_server`
+    app.state.slots = slots  # for `make_server`
     samples = Samples(settings.pictures)
     app.include_router(_about(catalogue, samples, slots, settings.limits))
     app.include_router(_searching(Jobs(catalogue, samples, settings.limits), slots))

@@ -30,13 +30,13 @@ class Limits:
     seconds: float = 60.0
     """That the searches of a request may take."""
     read_seconds: float = 20.0
-    """For the head of a request to arrive in, and as long for the rest."""
+    """For the body of a request to arrive in."""
     send_seconds: float = 20.0
     """For a client to take in what has been sent."""
     waiting_bytes: int = 4_000_000
     """Of steps that a client has yet to take in; of more, the oldest are left out."""
-    connections: int = 64
-    """At once, and requests on them. Where there are more, those that say nothing are closed."""
+    requests: int = 64
+    """Requests that are answered at the same time; the next one is asked to come again."""
 
     def __post_init__(self) -> None:
         for each in fields(self):

@@ -91,7 +91,7 @@ class Crowd:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        if self.inside >= self.limits.connections:
+        if self.inside >= self.limits.requests:
             line = "the server answers as many requests as it can: try again in a moment"
             raise Problem(503, line, {"retry-after": "1"})
         self.inside += 1
