@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from contextlib import ExitStack
 from typing import Any
 
@@ -12,18 +11,7 @@ import pytest
 from beamsplit.web.security import POLICY
 from web.conftest import Serve, Server
 from web.doubles import Shelf, Slow, app_with
-from web.test_live import ASKED, eventually, request, searching
-
-
-def rest_of(connection: socket.socket) -> bytes:
-    """All that comes until the server closes it."""
-    content = bytearray()
-    try:
-        while part := connection.recv(1 << 16):
-            content += part
-    except ConnectionResetError:
-        pass
-    return bytes(content)
+from web.test_live import ASKED, eventually, request, rest_of, searching
 
 
 def test_who_waits_for_a_search_is_not_hung_up_on(serve: Serve) -> None:

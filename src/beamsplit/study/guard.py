@@ -9,14 +9,12 @@ import hmac
 from collections.abc import Mapping
 from urllib.parse import parse_qs, urlsplit
 
-from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from beamsplit.serving import HEADERS
 
-__all__ = ["LARGEST", "Guarded", "read_form"]
+__all__ = ["LARGEST", "RESPONSE_HEADERS", "read_form"]
 
 LARGEST = 4096
 """Bytes of a form; ours have a few hundred."""
@@ -25,29 +23,12 @@ _POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; form-action 'self'; "
     "frame-ancestors 'none'; base-uri 'none'"
 )
-_HEADERS = {
+RESPONSE_HEADERS = {
     **HEADERS,
-    "Content-Security-Policy": _POLICY,
-    "X-Robots-Tag": "noindex, nofollow",
-    "Cache-Control": "no-store",
+    "content-security-policy": _POLICY,
+    "x-robots-tag": "noindex, nofollow",
+    "cache-control": "no-store",
 }
-
-
-class Guarded:
-    """An application whose answers all have these headers, errors too."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def guarded(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
-                    headers.setdefault(name, value)
-            await send(message)
-
-        await self._app(scope, receive, guarded)
 
 
 async def read_form(request: Request, token: str, origin: str) -> dict[str, str]:

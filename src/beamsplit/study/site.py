@@ -27,8 +27,9 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
+from beamsplit.serving import SecurityHeaders
 from beamsplit.study.admin import Admin
-from beamsplit.study.guard import Guarded, read_form
+from beamsplit.study.guard import RESPONSE_HEADERS, read_form
 from beamsplit.study.pages import Pages
 from beamsplit.study.store import Annotator, Store
 
@@ -55,7 +56,7 @@ def make_app(store: Store, public_url: str = "") -> ASGIApp:
         ],
         exception_handlers={HTTPException: _refused(pages), Exception: _failed},
     )
-    return Guarded(app)
+    return SecurityHeaders(app, RESPONSE_HEADERS)
 
 
 def _refused(pages: Pages) -> Callable[[Request, Exception], Awaitable[Response]]:

@@ -17,17 +17,25 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from beamsplit import __version__
-from beamsplit.errors import BeamsplitError
+from beamsplit.serving import SecurityHeaders
 from beamsplit.web import answers
 from beamsplit.web.catalogue import TERMS, Catalogue, strategies
 from beamsplit.web.jobs import Job, Jobs
 from beamsplit.web.limits import Limits
-from beamsplit.web.problems import Problem, answer_to, known
-from beamsplit.web.reading import read
+from beamsplit.web.problems import Problem, answer_to
+from beamsplit.web.reading import read, read_body
 from beamsplit.web.requests import Asked
 from beamsplit.web.running import Slots
 from beamsplit.web.samples import KINDS, Samples
-from beamsplit.web.security import Body, Crowd, Gate, Head, Headers, Hosts
+from beamsplit.web.security import (
+    RESPONSE_HEADERS,
+    ConcurrencyLimit,
+    ErrorResponses,
+    HeadRequests,
+    Hosts,
+    OriginGuard,
+    SendLimit,
+)
 from beamsplit.web.streaming import Runner
 
 __all__ = ["Settings", "make_app"]
@@ -98,11 +106,12 @@ def make_app(settings: Settings | None = None, catalogue: Catalogue | None = Non
         openapi_url="/api/openapi.json",
         lifespan=lifespan,
         middleware=[
-            Middleware(Headers),
-            Middleware(Crowd, limits=settings.limits),
-            Middleware(Head),
-            Middleware(Gate, hosts=settings.hosts),
-            Middleware(Body, limits=settings.limits),
+            Middleware(SecurityHeaders, headers=RESPONSE_HEADERS),
+            Middleware(ErrorResponses),
+            Middleware(ConcurrencyLimit, limits=settings.limits),
+            Middleware(SendLimit, limits=settings.limits),
+            Middleware(HeadRequests),
+            Middleware(OriginGuard, hosts=settings.hosts),
         ],
     )
     app.state.slots = slots  # for `make_server`
@@ -196,7 +205,7 @@ def _searching(jobs: Jobs, slots: Slots) -> APIRouter:
 
     async def job_of(request: Request) -> Job:
         """In a thread: what is large takes a while, and others should not wait for it."""
-        body = await request.body()
+        body = await read_body(request, jobs.limits)
         return await asyncio.to_thread(lambda: jobs.of(read(body, jobs.limits)))
 
     @router.post(
@@ -284,10 +293,3 @@ def _add_handlers(app: FastAPI) -> None:
     async def wrong_place(request: Request, error: HTTPException) -> JSONResponse:
         line = f"{request.method} {request.url.path}: {error.detail}"
         return answer_to(Problem(error.status_code, line, dict(error.headers or {})))
-
-    for kind in (Problem, BeamsplitError, ImportError):
-        app.add_exception_handler(kind, _answer)
-
-
-async def _answer(_: Request, error: Exception) -> JSONResponse:
-    return answer_to(known(error))

@@ -6,24 +6,51 @@ found out before it is parsed, and what has many parts before it is checked.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from pydantic import ValidationError
+from starlette.requests import ClientDisconnect, Request
 
 from beamsplit.web.limits import Limits
 from beamsplit.web.problems import Problem
 from beamsplit.web.requests import Asked
 
-__all__ = ["read"]
+__all__ = ["read", "read_body"]
 
 _KEYS = 20
 _SEARCHES = 20  # more than there may be, which is for `Asked` to say
 
 # The one thing that may be large. What matches is one string to whoever parses it, or is never reached.
 _PICTURE = re.compile(rb'"data"\s*:\s*"[^"]{1000,}"')
+
+
+async def read_body(request: Request, limits: Limits) -> bytes:
+    """Return the body of a request; raise if it is too large or does not arrive in time."""
+    announced = request.headers.get("content-length", "0")
+    if not announced.isdecimal() or int(announced[:20]) > limits.body_bytes:
+        raise _too_large(limits)
+    body = bytearray()
+    try:
+        async with asyncio.timeout(limits.read_seconds):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > limits.body_bytes:
+                    raise _too_large(limits)
+    except TimeoutError:
+        seconds = f"{limits.read_seconds:g}"
+        raise Problem(408, f"the request did not arrive within {seconds} s: send it again") from None
+    except ClientDisconnect:
+        raise Problem(400, "the request was cut off: send it again") from None
+    return bytes(body)
+
+
+def _too_large(limits: Limits) -> Problem:
+    most = f"{limits.body_bytes:,}"
+    return Problem(413, f"the request is larger than {most} bytes: send a smaller picture or text")
 
 
 def read(body: bytes, limits: Limits) -> Asked:

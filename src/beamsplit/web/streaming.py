@@ -6,19 +6,19 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
 
 from beamsplit.model import StepModel
 from beamsplit.web.jobs import Job
 from beamsplit.web.limits import Limits
-from beamsplit.web.problems import LOG, Problem, known, stopping
+from beamsplit.web.problems import Problem, known, stopping
 from beamsplit.web.running import Searches, Slots, Stopped, as_json
-from beamsplit.web.security import Message, Receive, Scope, Send
 
 __all__ = ["EventStream", "Runner"]
 
@@ -117,7 +117,7 @@ class Runner:
             raise
         if first.problem is not None:
             raise first.problem
-        return EventStream(first, box, stop, self.limits.send_seconds)
+        return EventStream(first, box, stop)
 
     def _tell(self, job: Job, box: Mailbox, check: Callable[[], None], steps: bool) -> None:
         """In a thread. The last event is `done`, or what went wrong."""
@@ -156,35 +156,28 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, first: Event, box: Mailbox, stop: threading.Event, patience: float) -> None:
+    def __init__(self, first: Event, box: Mailbox, stop: threading.Event) -> None:
         super().__init__()
         del self.headers["content-length"]
         self._first = first
         self._box = box
         self._stop = stop
-        self._patience = patience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await _unless_gone(self._send(send), receive)
-        except TimeoutError:
-            LOG.info("a client did not read what it had asked for within %g s", self._patience)
-        except Problem:
-            pass  # nobody is there to be told
+            with suppress(Problem):  # the client is gone, so there is nobody to tell
+                await _unless_gone(self._send(send), receive)
         finally:
             self._stop.set()
 
     async def _send(self, send: Send) -> None:
         start: Message = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
-        await self._in_time(send(start))
+        await send(start)
         event = self._first
         while event.name == STEP:
-            await self._in_time(send(_part(event, more=True)))
+            await send(_part(event, more=True))
             event = await self._box.take()
-        await self._in_time(send(_part(event, more=False)))
-
-    async def _in_time(self, sending: Awaitable[None]) -> None:
-        await asyncio.wait_for(sending, self._patience)
+        await send(_part(event, more=False))
 
 
 def _part(event: Event, more: bool) -> Message:
