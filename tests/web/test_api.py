@@ -15,10 +15,10 @@ import beamsplit
 from beamsplit.choices import SUITABLE, TITLES, Choice
 from beamsplit.columns import columns
 from beamsplit.web import Limits, Settings, make_app
-from beamsplit.web.answers import Answer, Step
 from beamsplit.web.catalogue import TERMS, Catalogue
 from beamsplit.web.reading import read
 from beamsplit.web.requests import Asked
+from beamsplit.web.responses import Answer, Step
 from web.doubles import SHARED, Broken, Shelf, Slow, app_with, client_of, events
 
 TEXT = "I'm cold."

@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from beamsplit.study import plots, words
 from beamsplit.study.export import exported
-from beamsplit.study.guard import read_form
+from beamsplit.study.forms import read_form
 from beamsplit.study.pages import Pages
 from beamsplit.study.report import Figures, figures, gathered
 from beamsplit.study.store import Store

@@ -29,7 +29,7 @@ from starlette.types import ASGIApp
 
 from beamsplit.serving import SecurityHeaders
 from beamsplit.study.admin import Admin
-from beamsplit.study.guard import RESPONSE_HEADERS, read_form
+from beamsplit.study.forms import RESPONSE_HEADERS, read_form
 from beamsplit.study.pages import Pages
 from beamsplit.study.store import Annotator, Store
 

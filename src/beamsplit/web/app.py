@@ -18,7 +18,7 @@ from starlette.middleware import Middleware
 
 from beamsplit import __version__
 from beamsplit.serving import SecurityHeaders
-from beamsplit.web import answers
+from beamsplit.web import responses
 from beamsplit.web.catalogue import TERMS, Catalogue, strategies
 from beamsplit.web.jobs import Job, Jobs
 from beamsplit.web.limits import Limits
@@ -69,7 +69,7 @@ def _failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def _failure(status: int) -> dict[str, Any]:
-    told: dict[str, Any] = {"model": answers.Failure, "description": _MEANINGS[status]}
+    told: dict[str, Any] = {"model": responses.Failure, "description": _MEANINGS[status]}
     return told | ({"headers": _AGAIN} if status in (429, 503) else {})
 
 
@@ -129,7 +129,7 @@ class _Described(FastAPI):
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
             _, found = models_json_schema(
-                [(Asked, "validation"), (answers.Step, "serialization")],
+                [(Asked, "validation"), (responses.Step, "serialization")],
                 ref_template=_PLACE.format("{model}"),
             )
             super().openapi()["components"]["schemas"] |= found["$defs"]
@@ -151,7 +151,7 @@ def _about(catalogue: Catalogue, samples: Samples, slots: Slots, limits: Limits)
     router = APIRouter(prefix="/api", tags=["what there is"], responses=_failures(405, 421, 500, 503))
 
     @router.get(
-        "/health", operation_id="health", response_model=answers.Health, response_description="It does"
+        "/health", operation_id="health", response_model=responses.Health, response_description="It does"
     )
     async def health() -> Any:
         """Whether the server answers."""
@@ -160,7 +160,7 @@ def _about(catalogue: Catalogue, samples: Samples, slots: Slots, limits: Limits)
     @router.get(
         "/models",
         operation_id="models",
-        response_model=answers.Catalogued,
+        response_model=responses.Catalogued,
         response_description="What there is",
     )
     def models() -> Any:
@@ -199,8 +199,8 @@ def _sample(name: str) -> dict[str, str]:
 
 
 def _searching(jobs: Jobs, slots: Slots) -> APIRouter:
-    responses = _failures(400, 403, 404, 405, 408, 413, 415, 421, 422, 429, 500, 503)
-    router = APIRouter(prefix="/api", tags=["searching"], responses=responses)
+    failures = _failures(400, 403, 404, 405, 408, 413, 415, 421, 422, 429, 500, 503)
+    router = APIRouter(prefix="/api", tags=["searching"], responses=failures)
     runner = Runner(slots, jobs.limits, jobs.catalogue.model)
 
     async def job_of(request: Request) -> Job:
@@ -212,7 +212,7 @@ def _searching(jobs: Jobs, slots: Slots) -> APIRouter:
         "/decode",
         operation_id="decode",
         openapi_extra=_BODY,
-        response_model=answers.Answer,
+        response_model=responses.Answer,
         response_description="What was found",
     )
     async def decode(request: Request) -> Response:
