@@ -14,11 +14,11 @@ from starlette.testclient import TestClient
 import beamsplit
 from beamsplit.choices import SUITABLE, TITLES, Choice
 from beamsplit.columns import columns
-from beamsplit.web import Limits, Settings, make_app
+from beamsplit.web import DemoLimits, DemoSettings, make_app
 from beamsplit.web.catalogue import TERMS, Catalogue
 from beamsplit.web.reading import read
-from beamsplit.web.requests import Asked
-from beamsplit.web.responses import Answer, Step
+from beamsplit.web.requests import DecodeRequest
+from beamsplit.web.responses import DecodeResponse, StepEvent
 from web.doubles import SHARED, Broken, Shelf, Slow, app_with, client_of, events
 
 TEXT = "I'm cold."
@@ -137,7 +137,7 @@ def test_models_say_what_they_take_and_what_suits_them(client: TestClient) -> No
         "questioner": "picture",
     }
     assert [each["name"] for each in found["strategies"]] == list(TITLES)
-    assert found["limits"]["beams"] == Limits().beams
+    assert found["limits"]["beams"] == DemoLimits().beams
     for model in found["models"]:
         Choice(**model["choice"]).method  # noqa: B018 (it raises what is wrong)
 
@@ -186,12 +186,19 @@ def test_the_description_for_machines(client: TestClient) -> None:
     schemas = described["components"]["schemas"]
     for name in ("decode", "search"):
         body = operations[name]["requestBody"]["content"]["application/json"]["schema"]
-        assert body == {"$ref": "#/components/schemas/Asked"}
+        assert body == {"$ref": "#/components/schemas/DecodeRequest"}
         for status in ("429", "503"):
             assert "Retry-After" in operations[name]["responses"][status]["headers"]
     assert "405" in operations["health"]["responses"]
-    assert {"Asked", "AskedPicture", "AskedSearch", "Answer", "Step", "Failure"} <= set(schemas)
-    assert schemas["Limits"]["properties"]["beams"]["type"] == "integer"
+    assert {
+        "DecodeRequest",
+        "PictureRequest",
+        "SearchRequest",
+        "DecodeResponse",
+        "StepEvent",
+        "ErrorResponse",
+    } <= set(schemas)
+    assert schemas["DemoLimits"]["properties"]["beams"]["type"] == "integer"
     (events,) = operations["search"]["responses"]["200"]["content"].values()
     names = [each["properties"]["event"]["const"] for each in events["schema"]["oneOf"]]
     assert names == ["step", "done", "error"]
@@ -199,7 +206,7 @@ def test_the_description_for_machines(client: TestClient) -> None:
 
 def test_steps_are_as_described(client: TestClient) -> None:
     answer = client.post("/api/search", json={"text": TEXT, "max_length": 3, "tree": True})
-    kinds: dict[str, type[Answer]] = {"step": Step, "done": Answer}
+    kinds: dict[str, type[DecodeResponse]] = {"step": StepEvent, "done": DecodeResponse}
     for name, said in events(answer.text):
         kinds[name].model_validate(said)
 
@@ -287,7 +294,7 @@ def test_bodies_that_are_not_requests(client: TestClient, body: bytes) -> None:
 def test_requests_are_read_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that others are answered meanwhile."""
 
-    def read_here(body: bytes, limits: Limits) -> Asked:
+    def read_here(body: bytes, limits: DemoLimits) -> DecodeRequest:
         with pytest.raises(RuntimeError, match="no running event loop"):
             asyncio.get_running_loop()
         return read(body, limits)
@@ -346,6 +353,6 @@ def test_models_that_fail_say_so_in_one_line(caplog: pytest.LogCaptureFixture) -
 
 def test_limits_are_checked() -> None:
     with pytest.raises(beamsplit.ArgumentError, match="searches must be a whole number of at least 1, not 0"):
-        Limits(searches=0)
+        DemoLimits(searches=0)
     with pytest.raises(beamsplit.ArgumentError, match="there is no folder nowhere: --pictures"):
-        make_app(Settings(pictures=Path("nowhere")))
+        make_app(DemoSettings(pictures=Path("nowhere")))

@@ -14,7 +14,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from beamsplit.web import Limits, Settings
+from beamsplit.web import DemoLimits, DemoSettings
 from web.conftest import Serve, Server
 from web.doubles import Shelf, Slow, app_with, events
 
@@ -94,8 +94,8 @@ def test_a_large_answer_that_nobody_reads_is_given_up(serve: Serve, tmp_path: Pa
     """It does not lie in memory as a whole, and its request makes room for others."""
     content = os.urandom(3_000_000)
     (tmp_path / "large.png").write_bytes(content)
-    limits = Limits(requests=1, send_seconds=1.0)
-    server = serve(app_with(settings=Settings(pictures=tmp_path, limits=limits)))
+    limits = DemoLimits(requests=1, send_seconds=1.0)
+    server = serve(app_with(settings=DemoSettings(pictures=tmp_path, limits=limits)))
     health = f"{server.url}/api/health"
     with server.connect(receive_buffer=4_096) as connection:
         connection.sendall(b"GET /api/pictures/large.png HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")

@@ -214,9 +214,9 @@ def test_a_sample_and_a_picture_of_ones_own(page: Any) -> None:
 
 
 def scene(name: str) -> bytes:
-    from beamsplit.web.samples import Samples
+    from beamsplit.web.samples import SamplePictures
 
-    return Samples().read(name)[0]
+    return SamplePictures().read(name)[0]
 
 
 GIVE = """async ([name, what, place]) => {

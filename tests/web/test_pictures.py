@@ -19,9 +19,9 @@ import beamsplit
 from beamsplit.choices import SUITABLE
 from beamsplit.columns import columns
 from beamsplit.models.scenes import SCENES, painted
-from beamsplit.web import Limits, Settings
-from beamsplit.web.pictures import features_of
-from beamsplit.web.samples import Samples
+from beamsplit.web import DemoLimits, DemoSettings
+from beamsplit.web.pictures import picture_features
+from beamsplit.web.samples import SamplePictures
 from web.doubles import SHARED, app_with, client_of, encoded, picture
 
 pytest.importorskip("PIL", reason="pictures need Pillow")
@@ -134,9 +134,9 @@ def test_no_warning_tells_the_size_of_a_picture(client: TestClient) -> None:
 def test_the_time_that_a_picture_takes_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     def slow(*given: Any) -> Any:
         time.sleep(0.3)
-        return features_of(*given)
+        return picture_features(*given)
 
-    monkeypatch.setattr("beamsplit.web.jobs.features_of", slow)
+    monkeypatch.setattr("beamsplit.web.jobs.picture_features", slow)
     short = client_of(app_with(seconds=0.2))
     answer = short.post("/api/search", json={"model": "captioner", "picture": {"sample": "boat"}})
     assert answer.status_code == 503  # and no step was told of
@@ -227,11 +227,11 @@ def test_a_folder_of_ones_own(tmp_path: Path) -> None:
     (tmp_path / "my dog#1.jpg").write_bytes(picture(kind="JPEG"))
     (tmp_path / "notes.txt").write_text("secret")
     (tmp_path / "sub.png").mkdir()
-    client = client_of(app_with(settings=Settings(pictures=tmp_path, limits=Limits())))
+    client = client_of(app_with(settings=DemoSettings(pictures=tmp_path, limits=DemoLimits())))
     first, *others = client.get("/api/models").json()["pictures"]
     assert first == {"name": "my dog#1.jpg", "title": "my dog#1", "address": "/api/pictures/my%20dog%231.jpg"}
     assert [each["name"] for each in others] == list(SCENES)
     assert client.get(first["address"]).headers["content-type"] == "image/jpeg"
     for outside in ("notes.txt", "..%2Fnotes.txt", "%2Fetc%2Fpasswd", "sub.png"):
         assert client.get(f"/api/pictures/{outside}").status_code == 404
-    assert Samples(tmp_path).names() == ["my dog#1.jpg", *SCENES]
+    assert SamplePictures(tmp_path).names() == ["my dog#1.jpg", *SCENES]

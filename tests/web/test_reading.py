@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from beamsplit.web import Limits, reading
+from beamsplit.web import DemoLimits, reading
 from beamsplit.web.problems import Problem
 from beamsplit.web.reading import read
-from beamsplit.web.requests import Asked
+from beamsplit.web.requests import DecodeRequest
 
-LIMITS = Limits()
+LIMITS = DemoLimits()
 
 
-def refused(body: bytes | str, limits: Limits = LIMITS) -> tuple[int, str]:
+def refused(body: bytes | str, limits: DemoLimits = LIMITS) -> tuple[int, str]:
     with pytest.raises(Problem) as caught:
         read(body.encode() if isinstance(body, str) else body, limits)
     return caught.value.status, caught.value.line
@@ -23,7 +23,7 @@ def refused(body: bytes | str, limits: Limits = LIMITS) -> tuple[int, str]:
 
 def test_what_is_asked() -> None:
     asked = {"text": "Hi!", "searches": [{"strategy": "bs"}], "seed": 3}
-    assert read(json.dumps(asked).encode(), LIMITS) == Asked.model_validate(asked)
+    assert read(json.dumps(asked).encode(), LIMITS) == DecodeRequest.model_validate(asked)
     assert read(b"\xef\xbb\xbf" + json.dumps(asked).encode(), LIMITS).seed == 3
 
 
@@ -66,7 +66,7 @@ def test_many_parts_are_counted_before_they_are_checked(
     asked: dict[str, Any], place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The checker would write a line about each."""
-    monkeypatch.setattr(reading, "Asked", None)
+    monkeypatch.setattr(reading, "DecodeRequest", None)
     line = f"{place} has 3,000 parts, and there are not so many: leave some out"
     assert refused(json.dumps(asked)) == (422, line)
 
@@ -102,5 +102,5 @@ def test_a_picture_may_be_large(space: str) -> None:
 
 def test_the_rest_may_be_so_large() -> None:
     body = b'{"text": "a"}'
-    assert read(body, Limits(rest_bytes=len(body))).text == "a"
-    assert refused(body, Limits(rest_bytes=len(body) - 1))[0] == 413
+    assert read(body, DemoLimits(rest_bytes=len(body))).text == "a"
+    assert refused(body, DemoLimits(rest_bytes=len(body) - 1))[0] == 413

@@ -15,7 +15,7 @@ from beamsplit.extras import need
 from beamsplit.serving import address, listen
 
 if TYPE_CHECKING:
-    from beamsplit.web import Settings
+    from beamsplit.web import DemoSettings
 
 __all__ = ["demo"]
 
@@ -73,20 +73,20 @@ def demo(host: str, port: int, opens: bool, **asked: Any) -> None:
         _serve(settings, listening)
 
 
-def _settings(host: str, models: Any, pictures: Path | None, names: Any, **limits: Any) -> Settings:
-    from beamsplit.web import Hosts, Limits, Settings
+def _settings(host: str, models: Any, pictures: Path | None, names: Any, **limits: Any) -> DemoSettings:
+    from beamsplit.web import DemoLimits, DemoSettings, Hosts
 
     given = {name: value for name, value in limits.items() if value is not None}
     fields = {"max_searches": "searches", "max_beams": "beams", "max_seconds": "seconds"}
-    return Settings(
+    return DemoSettings(
         models=tuple(models),
         pictures=pictures,
         hosts=Hosts(host, tuple(names)),
-        limits=Limits(**{fields.get(name, name): value for name, value in given.items()}),
+        limits=DemoLimits(**{fields.get(name, name): value for name, value in given.items()}),
     )
 
 
-def _serve(settings: Settings, listening: socket.socket) -> None:
+def _serve(settings: DemoSettings, listening: socket.socket) -> None:
     from beamsplit.web import make_app, make_server
 
     with suppress(KeyboardInterrupt):  # the way to end it

@@ -20,25 +20,25 @@ from beamsplit import __version__
 from beamsplit.serving import SecurityHeaders
 from beamsplit.web import responses
 from beamsplit.web.catalogue import TERMS, Catalogue, strategies
-from beamsplit.web.jobs import Job, Jobs
-from beamsplit.web.limits import Limits
-from beamsplit.web.problems import Problem, answer_to
+from beamsplit.web.jobs import Job, JobFactory
+from beamsplit.web.limits import DemoLimits
+from beamsplit.web.problems import Problem, error_response
 from beamsplit.web.reading import read, read_body
-from beamsplit.web.requests import Asked
-from beamsplit.web.running import Slots
-from beamsplit.web.samples import KINDS, Samples
+from beamsplit.web.requests import DecodeRequest
+from beamsplit.web.running import SearchSlots
+from beamsplit.web.samples import KINDS, SamplePictures
 from beamsplit.web.security import (
     RESPONSE_HEADERS,
     ConcurrencyLimit,
-    ErrorResponses,
     HeadRequests,
     Hosts,
+    JsonErrors,
     OriginGuard,
     SendLimit,
 )
 from beamsplit.web.streaming import Runner
 
-__all__ = ["Settings", "make_app"]
+__all__ = ["DemoSettings", "make_app"]
 
 _STATIC = Path(__file__).parent / "static"
 
@@ -69,12 +69,12 @@ def _failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def _failure(status: int) -> dict[str, Any]:
-    told: dict[str, Any] = {"model": responses.Failure, "description": _MEANINGS[status]}
+    told: dict[str, Any] = {"model": responses.ErrorResponse, "description": _MEANINGS[status]}
     return told | ({"headers": _AGAIN} if status in (429, 503) else {})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class DemoSettings:
     """What the demo shows, and to whom."""
 
     models: Sequence[str] = ()
@@ -82,14 +82,14 @@ class Settings:
     pictures: Path | None = None
     """A folder of sample pictures, beside those that come with the package."""
     hosts: Hosts = field(default_factory=Hosts)
-    limits: Limits = field(default_factory=Limits)
+    limits: DemoLimits = field(default_factory=DemoLimits)
 
 
-def make_app(settings: Settings | None = None, catalogue: Catalogue | None = None) -> FastAPI:
+def make_app(settings: DemoSettings | None = None, catalogue: Catalogue | None = None) -> FastAPI:
     """The application, for any ASGI server."""
-    settings = settings or Settings()
+    settings = settings or DemoSettings()
     catalogue = catalogue or Catalogue(settings.models)
-    slots = Slots(settings.limits)
+    slots = SearchSlots(settings.limits)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -107,7 +107,7 @@ def make_app(settings: Settings | None = None, catalogue: Catalogue | None = Non
         lifespan=lifespan,
         middleware=[
             Middleware(SecurityHeaders, headers=RESPONSE_HEADERS),
-            Middleware(ErrorResponses),
+            Middleware(JsonErrors),
             Middleware(ConcurrencyLimit, limits=settings.limits),
             Middleware(SendLimit, limits=settings.limits),
             Middleware(HeadRequests),
@@ -115,9 +115,9 @@ def make_app(settings: Settings | None = None, catalogue: Catalogue | None = Non
         ],
     )
     app.state.slots = slots  # for `make_server`
-    samples = Samples(settings.pictures)
+    samples = SamplePictures(settings.pictures)
     app.include_router(_about(catalogue, samples, slots, settings.limits))
-    app.include_router(_searching(Jobs(catalogue, samples, settings.limits), slots))
+    app.include_router(_searching(JobFactory(catalogue, samples, settings.limits), slots))
     _add_pages(app)
     _add_handlers(app)
     return app
@@ -129,7 +129,7 @@ class _Described(FastAPI):
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
             _, found = models_json_schema(
-                [(Asked, "validation"), (responses.Step, "serialization")],
+                [(DecodeRequest, "validation"), (responses.StepEvent, "serialization")],
                 ref_template=_PLACE.format("{model}"),
             )
             super().openapi()["components"]["schemas"] |= found["$defs"]
@@ -147,11 +147,16 @@ def _ref(name: str) -> dict[str, str]:
 # The interface
 
 
-def _about(catalogue: Catalogue, samples: Samples, slots: Slots, limits: Limits) -> APIRouter:
+def _about(
+    catalogue: Catalogue, samples: SamplePictures, slots: SearchSlots, limits: DemoLimits
+) -> APIRouter:
     router = APIRouter(prefix="/api", tags=["what there is"], responses=_failures(405, 421, 500, 503))
 
     @router.get(
-        "/health", operation_id="health", response_model=responses.Health, response_description="It does"
+        "/health",
+        operation_id="health",
+        response_model=responses.HealthResponse,
+        response_description="It does",
     )
     async def health() -> Any:
         """Whether the server answers."""
@@ -160,7 +165,7 @@ def _about(catalogue: Catalogue, samples: Samples, slots: Slots, limits: Limits)
     @router.get(
         "/models",
         operation_id="models",
-        response_model=responses.Catalogued,
+        response_model=responses.CatalogueResponse,
         response_description="What there is",
     )
     def models() -> Any:
@@ -198,7 +203,7 @@ def _sample(name: str) -> dict[str, str]:
     return {"name": name, "title": Path(name).stem, "address": f"/api/pictures/{quote(name, safe='')}"}
 
 
-def _searching(jobs: Jobs, slots: Slots) -> APIRouter:
+def _searching(jobs: JobFactory, slots: SearchSlots) -> APIRouter:
     failures = _failures(400, 403, 404, 405, 408, 413, 415, 421, 422, 429, 500, 503)
     router = APIRouter(prefix="/api", tags=["searching"], responses=failures)
     runner = Runner(slots, jobs.limits, jobs.catalogue.model)
@@ -212,7 +217,7 @@ def _searching(jobs: Jobs, slots: Slots) -> APIRouter:
         "/decode",
         operation_id="decode",
         openapi_extra=_BODY,
-        response_model=responses.Answer,
+        response_model=responses.DecodeResponse,
         response_description="What was found",
     )
     async def decode(request: Request) -> Response:
@@ -234,7 +239,9 @@ def _searching(jobs: Jobs, slots: Slots) -> APIRouter:
     return router
 
 
-_BODY = {"requestBody": {"required": True, "content": {"application/json": {"schema": _ref("Asked")}}}}
+_BODY = {
+    "requestBody": {"required": True, "content": {"application/json": {"schema": _ref("DecodeRequest")}}}
+}
 
 
 def _event(name: str, data: str) -> dict[str, Any]:
@@ -248,7 +255,13 @@ def _event(name: str, data: str) -> dict[str, Any]:
 
 
 _EVENTS = {
-    "schema": {"oneOf": [_event("step", "Step"), _event("done", "Answer"), _event("error", "Failure")]}
+    "schema": {
+        "oneOf": [
+            _event("step", "StepEvent"),
+            _event("done", "DecodeResponse"),
+            _event("error", "ErrorResponse"),
+        ]
+    }
 }
 
 _STREAM = (
@@ -292,4 +305,4 @@ def _add_handlers(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def wrong_place(request: Request, error: HTTPException) -> JSONResponse:
         line = f"{request.method} {request.url.path}: {error.detail}"
-        return answer_to(Problem(error.status_code, line, dict(error.headers or {})))
+        return error_response(Problem(error.status_code, line, dict(error.headers or {})))

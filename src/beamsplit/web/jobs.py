@@ -9,13 +9,13 @@ from typing import Any
 
 from beamsplit.choices import Choice
 from beamsplit.web.catalogue import Catalogue, Entry
-from beamsplit.web.limits import Limits
-from beamsplit.web.pictures import features_of, from_base64
+from beamsplit.web.limits import DemoLimits
+from beamsplit.web.pictures import decode_base64, picture_features
 from beamsplit.web.problems import Problem
-from beamsplit.web.requests import Asked, AskedPicture
-from beamsplit.web.samples import Samples
+from beamsplit.web.requests import DecodeRequest, PictureRequest
+from beamsplit.web.samples import SamplePictures
 
-__all__ = ["Job", "Jobs"]
+__all__ = ["Job", "JobFactory"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,14 +33,14 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Jobs:
+class JobFactory:
     """Makes jobs of requests, for what there is and as much as is allowed."""
 
     catalogue: Catalogue
-    samples: Samples
-    limits: Limits
+    samples: SamplePictures
+    limits: DemoLimits
 
-    def of(self, asked: Asked) -> Job:
+    def of(self, asked: DecodeRequest) -> Job:
         entry = self.catalogue.entry(asked.model)
         return Job(
             model=entry.name,
@@ -52,7 +52,7 @@ class Jobs:
             recordings=asked.recordings,
         )
 
-    def _choices(self, asked: Asked, entry: Entry) -> tuple[Choice, ...]:
+    def _choices(self, asked: DecodeRequest, entry: Entry) -> tuple[Choice, ...]:
         if asked.searches is None:
             choices: Sequence[Choice] = (entry.choice.beside(), entry.choice)
         else:
@@ -74,14 +74,14 @@ class Jobs:
 
     # What to write about
 
-    def _inputs(self, asked: Asked, entry: Entry) -> Callable[[], Any]:
+    def _inputs(self, asked: DecodeRequest, entry: Entry) -> Callable[[], Any]:
         given = "text" if asked.text is not None else "picture"
         if given != entry.takes:
             raise Problem(422, f"{entry.name} takes a {entry.takes}, and the request has a {given}")
         if asked.text is not None:
             return partial(_several, self._text(asked.text))
         assert asked.picture is not None
-        return partial(features_of, self._picture(asked.picture), self.limits)
+        return partial(picture_features, self._picture(asked.picture), self.limits)
 
     def _text(self, text: str) -> str:
         most = self.limits.text_letters
@@ -91,9 +91,9 @@ class Jobs:
             raise Problem(422, "the text is empty: write something to begin with")
         return text
 
-    def _picture(self, picture: AskedPicture) -> bytes:
+    def _picture(self, picture: PictureRequest) -> bytes:
         if picture.data is not None:
-            return from_base64(picture.data, self.limits)
+            return decode_base64(picture.data, self.limits)
         data, _ = self.samples.read(str(picture.sample))
         return data
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, fields
 
 from beamsplit import checks
 
-__all__ = ["Limits"]
+__all__ = ["DemoLimits"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class DemoLimits:
     """What a stranger may use up. A request that asks for more is refused with one line that says so."""
 
     body_bytes: int = 12_000_000

@@ -11,13 +11,13 @@ from torch import Tensor
 
 from beamsplit import extras
 from beamsplit.models import vision
-from beamsplit.web.limits import Limits
+from beamsplit.web.limits import DemoLimits
 from beamsplit.web.problems import Problem
 
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["features_of", "from_base64"]
+__all__ = ["decode_base64", "picture_features"]
 
 # No others: some of Pillow's readers start programs, and few people send pictures that need them.
 _KINDS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "MPO")
@@ -25,7 +25,7 @@ _SCAN = b"\xff\xda"  # with which the parts of a JPEG begin; its pixels cannot h
 _SCANS = 100  # few have more than ten
 
 
-def from_base64(text: str, limits: Limits) -> bytes:
+def decode_base64(text: str, limits: DemoLimits) -> bytes:
     if len(text) * 3 // 4 > limits.picture_bytes + 2:  # the last two may be padding
         raise _too_large(limits)
     try:
@@ -37,7 +37,7 @@ def from_base64(text: str, limits: Limits) -> bytes:
     return data
 
 
-def features_of(data: bytes, limits: Limits) -> Tensor:
+def picture_features(data: bytes, limits: DemoLimits) -> Tensor:
     """[1 1280] what the models see of it."""
     extras.need("PIL", "a picture", "vision")
     with _opened(data) as image:
@@ -69,12 +69,12 @@ def _opened(data: bytes) -> Image.Image:
         ) from error
 
 
-def _too_large(limits: Limits) -> Problem:
+def _too_large(limits: DemoLimits) -> Problem:
     return Problem(
         413, f"the picture is larger than {limits.picture_bytes:,} bytes: send a smaller one, or a JPEG"
     )
 
 
-def _too_many_pixels(size: str, limits: Limits) -> Problem:
+def _too_many_pixels(size: str, limits: DemoLimits) -> Problem:
     most = f"{limits.pixels / 1e6:g} million"
     return Problem(422, f"the picture has {size} pixels, and the limit is {most}: make it smaller first")

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 
 from beamsplit.errors import BeamsplitError, ModelError, TermError
 
-__all__ = ["LOG", "Problem", "answer_to", "known", "stopping", "unknown"]
+__all__ = ["LOG", "Problem", "error_response", "known", "server_stopping", "unknown"]
 
 LOG = logging.getLogger("beamsplit.web")
 
@@ -30,11 +30,11 @@ class Problem(Exception):  # noqa: N818 (it need not be an error of ours)
         return {"error": self.line}
 
 
-def stopping() -> Problem:
+def server_stopping() -> Problem:
     return Problem(503, "the server is stopping: try again later")
 
 
-def answer_to(problem: Problem) -> JSONResponse:
+def error_response(problem: Problem) -> JSONResponse:
     """The answer that every problem gets, wherever it was found."""
     return JSONResponse(problem.as_dict(), problem.status, problem.headers)
 

@@ -15,20 +15,20 @@ from typing import Any, NoReturn
 from pydantic import ValidationError
 from starlette.requests import ClientDisconnect, Request
 
-from beamsplit.web.limits import Limits
+from beamsplit.web.limits import DemoLimits
 from beamsplit.web.problems import Problem
-from beamsplit.web.requests import Asked
+from beamsplit.web.requests import DecodeRequest
 
 __all__ = ["read", "read_body"]
 
 _KEYS = 20
-_SEARCHES = 20  # more than there may be, which is for `Asked` to say
+_SEARCHES = 20  # more than there may be, which is for `DecodeRequest` to say
 
 # The one thing that may be large. What matches is one string to whoever parses it, or is never reached.
 _PICTURE = re.compile(rb'"data"\s*:\s*"[^"]{1000,}"')
 
 
-async def read_body(request: Request, limits: Limits) -> bytes:
+async def read_body(request: Request, limits: DemoLimits) -> bytes:
     """Return the body of a request; raise if it is too large or does not arrive in time."""
     announced = request.headers.get("content-length", "0")
     if not announced.isdecimal() or int(announced[:20]) > limits.body_bytes:
@@ -48,23 +48,23 @@ async def read_body(request: Request, limits: Limits) -> bytes:
     return bytes(body)
 
 
-def _too_large(limits: Limits) -> Problem:
+def _too_large(limits: DemoLimits) -> Problem:
     most = f"{limits.body_bytes:,}"
     return Problem(413, f"the request is larger than {most} bytes: send a smaller picture or text")
 
 
-def read(body: bytes, limits: Limits) -> Asked:
+def read(body: bytes, limits: DemoLimits) -> DecodeRequest:
     """What is asked, or the first thing that is wrong with it; never what was sent."""
     _check_size(body, limits)
     given = _parsed(body)
     _check_parts(given)
     try:
-        return Asked.model_validate(given)
+        return DecodeRequest.model_validate(given)
     except ValidationError as error:
         raise Problem(422, _said(error)) from None
 
 
-def _check_size(body: bytes, limits: Limits) -> None:
+def _check_size(body: bytes, limits: DemoLimits) -> None:
     if len(body) <= limits.rest_bytes:
         return
     picture = max((len(each.group()) for each in _PICTURE.finditer(body)), default=0)

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from beamsplit.choices import Choice
 
-__all__ = ["Asked", "AskedPicture", "AskedSearch"]
+__all__ = ["DecodeRequest", "PictureRequest", "SearchRequest"]
 
 _LONG = 200  # letters of a name
 _STRONGEST = 1_000.0
@@ -33,7 +33,7 @@ def _sensible(value: float) -> float:
 Setting = Annotated[float, Field(ge=0, le=1_000_000), AfterValidator(_sensible)]
 
 
-class AskedSearch(_Strict):
+class SearchRequest(_Strict):
     """A strategy; what is left out is as suits the model."""
 
     strategy: str = Field("dbs", max_length=_LONG, examples=["dbs"])
@@ -54,26 +54,26 @@ class AskedSearch(_Strict):
         return replace(suitable, **given)
 
 
-class AskedPicture(_Strict):
+class PictureRequest(_Strict):
     """One of the samples by its name, or a file as base64."""
 
     sample: str | None = Field(None, max_length=_LONG)
     data: str | None = Field(None, description="A JPEG, PNG, WebP, GIF or BMP file, as base64.")
 
     @model_validator(mode="after")
-    def _one_of_them(self) -> AskedPicture:
+    def _one_of_them(self) -> PictureRequest:
         if (self.sample is None) == (self.data is None):
             raise ValueError("give either sample or data")
         return self
 
 
-class Asked(_Strict):
+class DecodeRequest(_Strict):
     """Something to write about, and searches to compare on it."""
 
     model: str = Field("en-fr", max_length=1_000)
     text: str | None = Field(None, examples=["I have to find a new job before the summer."])
-    picture: AskedPicture | None = None
-    searches: list[AskedSearch] | None = Field(
+    picture: PictureRequest | None = None
+    searches: list[SearchRequest] | None = Field(
         None,
         min_length=1,
         max_length=4,
@@ -85,7 +85,7 @@ class Asked(_Strict):
     recordings: bool = Field(False, description="Tell all that the searches tried, as data.")
 
     @model_validator(mode="after")
-    def _one_input(self) -> Asked:
+    def _one_input(self) -> DecodeRequest:
         if (self.text is None) == (self.picture is None):
             raise ValueError("give either a text or a picture")
         return self

@@ -6,20 +6,20 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from beamsplit.web.limits import Limits
+from beamsplit.web.limits import DemoLimits
 
-__all__ = ["Answer", "Catalogued", "Failure", "Health", "Step"]
+__all__ = ["CatalogueResponse", "DecodeResponse", "ErrorResponse", "HealthResponse", "StepEvent"]
 
 
 class _Exact(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Failure(_Exact):
+class ErrorResponse(_Exact):
     error: str = Field(description="One line that says what is wrong, and the way out.")
 
 
-class Health(_Exact):
+class HealthResponse(_Exact):
     status: Literal["ok"]
     searching: int = Field(description="Requests that search now.")
 
@@ -27,7 +27,7 @@ class Health(_Exact):
 # What a search finds
 
 
-class Output(_Exact):
+class OutputInfo(_Exact):
     text: str | None
     tokens: list[int]
     log_prob: float | None = Field(description="The model's: no penalty, no normalisation.")
@@ -47,14 +47,14 @@ class Distinct(_Exact):
     four: float = Field(alias="4")
 
 
-class Listed(_Exact):
+class ColumnInfo(_Exact):
     title: str
     distinct: Distinct = Field(description="Different n-grams over words, for n from 1 to 4.")
     repeats: int = Field(description="Outputs that are left out because they read as another does.")
-    hypotheses: list[Output]
+    hypotheses: list[OutputInfo]
 
 
-class Branch(_Exact):
+class BranchInfo(_Exact):
     parent: int = Field(description="The branch that it goes on from, by its place; -1 if none.")
     group: int
     time: int
@@ -66,19 +66,19 @@ class Branch(_Exact):
     fate: Literal["lives", "ended", "dropped"]
 
 
-class Recorded(_Exact):
+class RecordingInfo(_Exact):
     title: str
-    branches: list[Branch]
+    branches: list[BranchInfo]
     hypotheses: list[dict[str, Any]]
 
 
-class Answer(_Exact):
-    columns: list[Listed]
+class DecodeResponse(_Exact):
+    columns: list[ColumnInfo]
     tree: str | None = Field(None, description="The searches one above the other, in SVG.")
-    recordings: list[Recorded] | None = None
+    recordings: list[RecordingInfo] | None = None
 
 
-class Step(Answer):
+class StepEvent(DecodeResponse):
     """What would be answered if the search ended here."""
 
     number: int = Field(ge=0)
@@ -87,7 +87,7 @@ class Step(Answer):
 # What there is
 
 
-class Suits(_Exact):
+class SearchDefaults(_Exact):
     """A choice as a request would have it."""
 
     strategy: str
@@ -97,17 +97,17 @@ class Suits(_Exact):
     diversity: str
 
 
-class ModelThere(_Exact):
+class ModelInfo(_Exact):
     name: str
     task: str
     title: str
     takes: Literal["text", "picture"]
-    choice: Suits = Field(description="The diverse search that suits it.")
+    choice: SearchDefaults = Field(description="The diverse search that suits it.")
     max_length: int
     examples: list[str]
 
 
-class StrategyThere(_Exact):
+class StrategyInfo(_Exact):
     name: str
     title: str
     source: str
@@ -117,23 +117,23 @@ class StrategyThere(_Exact):
     samples: bool = Field(description="Whether another seed gives another list.")
 
 
-class TermThere(_Exact):
+class TermInfo(_Exact):
     name: str
     title: str
     pays: str = Field(description="What a word pays for.")
 
 
-class SampleThere(_Exact):
+class SampleInfo(_Exact):
     name: str
     title: str
     address: str
 
 
-class Catalogued(_Exact):
+class CatalogueResponse(_Exact):
     version: str
     default: str = Field(description="The model to begin with.")
-    models: list[ModelThere]
-    strategies: list[StrategyThere]
-    terms: list[TermThere]
-    pictures: list[SampleThere]
-    limits: Limits
+    models: list[ModelInfo]
+    strategies: list[StrategyInfo]
+    terms: list[TermInfo]
+    pictures: list[SampleInfo]
+    limits: DemoLimits

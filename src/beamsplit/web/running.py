@@ -16,10 +16,10 @@ from beamsplit.recording import Recorder, Recording
 from beamsplit.search import steps
 from beamsplit.tree import draw
 from beamsplit.web.jobs import Job
-from beamsplit.web.limits import Limits
+from beamsplit.web.limits import DemoLimits
 from beamsplit.web.problems import Problem
 
-__all__ = ["Searches", "Slots", "Stopped", "as_json"]
+__all__ = ["SearchSlots", "Searches", "Stopped", "to_json"]
 
 
 Work = Callable[[Callable[[], None]], None]
@@ -91,10 +91,10 @@ def _checked(check: Callable[[], None], advance: Callable[[], bool]) -> bool:
 # Threads
 
 
-class Slots:
+class SearchSlots:
     """Places for searches that run at the same time, each in a thread of its own."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: DemoLimits) -> None:
         self._limits = limits
         self._free = threading.BoundedSemaphore(limits.searches)
         self._closing = threading.Event()
@@ -156,7 +156,7 @@ class Slots:
 # JSON
 
 
-def as_json(value: Any) -> bytes:
+def to_json(value: Any) -> bytes:
     """Compact; numbers that JSON does not have are null."""
     try:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

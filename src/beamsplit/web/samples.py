@@ -9,13 +9,13 @@ from beamsplit.errors import ArgumentError
 from beamsplit.models.scenes import SCENES, painted
 from beamsplit.web.problems import Problem
 
-__all__ = ["KINDS", "Samples"]
+__all__ = ["KINDS", "SamplePictures"]
 
 KINDS = ("image/jpeg", "image/png", "image/webp", "image/gif")
 _KINDS = {".jpg": KINDS[0], **{f".{kind.removeprefix('image/')}": kind for kind in KINDS}}
 
 
-class Samples:
+class SamplePictures:
     """Sample pictures by name: the scenes, and the pictures of a folder, as they are in it now."""
 
     def __init__(self, folder: Path | None = None) -> None:

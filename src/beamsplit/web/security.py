@@ -1,6 +1,6 @@
 """Guards in front of the routes: who is answered, how many at once, and how errors are told.
 
-Plain ASGI middleware. From the outside in: `SecurityHeaders` of `beamsplit.serving`, then `ErrorResponses`,
+Plain ASGI middleware. From the outside in: `SecurityHeaders` of `beamsplit.serving`, then `JsonErrors`,
 `ConcurrencyLimit`, `SendLimit`, `HeadRequests` and `OriginGuard`.
 """
 
@@ -18,15 +18,15 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from beamsplit.serving import HEADERS
-from beamsplit.web.limits import Limits
-from beamsplit.web.problems import LOG, Problem, answer_to, known, stopping
+from beamsplit.web.limits import DemoLimits
+from beamsplit.web.problems import LOG, Problem, error_response, known, server_stopping
 
 __all__ = [
     "RESPONSE_HEADERS",
     "ConcurrencyLimit",
-    "ErrorResponses",
     "HeadRequests",
     "Hosts",
+    "JsonErrors",
     "OriginGuard",
     "SendLimit",
 ]
@@ -43,7 +43,7 @@ RESPONSE_HEADERS = {
 }
 
 
-class ErrorResponses:
+class JsonErrors:
     """Answers every exception with one line of JSON."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -63,13 +63,13 @@ class ErrorResponses:
             await self.app(scope, receive, send_and_note)
         except asyncio.CancelledError:  # the server is stopping and waits no longer
             with suppress(asyncio.CancelledError):
-                await (send(_END) if started else answer_to(stopping())(scope, receive, send))
+                await (send(_END) if started else error_response(server_stopping())(scope, receive, send))
         except _NotReadError:
             LOG.info("a client did not read its answer in time")
         except Exception as error:
             problem = known(error)
             if not started:
-                await answer_to(problem)(scope, receive, send)
+                await error_response(problem)(scope, receive, send)
         return None
 
 
@@ -79,7 +79,7 @@ _END: Message = {"type": "http.response.body", "body": b"", "more_body": False}
 class ConcurrencyLimit:
     """Answers a limited number of requests at the same time."""
 
-    def __init__(self, app: ASGIApp, limits: Limits) -> None:
+    def __init__(self, app: ASGIApp, limits: DemoLimits) -> None:
         self.app = app
         self.limits = limits
         self.running = 0
@@ -103,7 +103,7 @@ class SendLimit:
     uvicorn waits for the client between two pieces, but takes a single piece of any size into memory.
     """
 
-    def __init__(self, app: ASGIApp, limits: Limits) -> None:
+    def __init__(self, app: ASGIApp, limits: DemoLimits) -> None:
         self.app = app
         self.limits = limits
 

@@ -1,6 +1,6 @@
 """The uvicorn server that the demo runs in.
 
-make_server(make_app(Settings(...))).run([listening])
+make_server(make_app(DemoSettings(...))).run([listening])
 """
 
 from __future__ import annotations

@@ -16,9 +16,9 @@ from starlette.types import Message, Receive, Scope, Send
 
 from beamsplit.model import StepModel
 from beamsplit.web.jobs import Job
-from beamsplit.web.limits import Limits
-from beamsplit.web.problems import Problem, known, stopping
-from beamsplit.web.running import Searches, Slots, Stopped, as_json
+from beamsplit.web.limits import DemoLimits
+from beamsplit.web.problems import Problem, known, server_stopping
+from beamsplit.web.running import Searches, SearchSlots, Stopped, to_json
 
 __all__ = ["EventStream", "Runner"]
 
@@ -71,7 +71,7 @@ class Mailbox:
 
 
 @dataclass
-class Teller:
+class StepThrottle:
     """Says when to tell of a step: a picture may take longer than the step, and the search comes first."""
 
     begun: float = field(default_factory=time.monotonic)
@@ -88,8 +88,8 @@ class Teller:
 class Runner:
     """Runs jobs, in threads, for requests that wait for them."""
 
-    slots: Slots
-    limits: Limits
+    slots: SearchSlots
+    limits: DemoLimits
     model: Callable[[str], StepModel]
 
     async def decode(self, job: Job, receive: Receive) -> bytes:
@@ -124,7 +124,7 @@ class Runner:
         try:
             box.put(self._search(job, box, check, steps))
         except Stopped:
-            box.put(_failure(stopping()))
+            box.put(_failure(server_stopping()))
         except Exception as error:
             box.put(_failure(known(error)))
 
@@ -133,19 +133,19 @@ class Runner:
         check()  # from here on time is counted
         searches = Searches(job, model)
         check()  # a picture may take long
-        teller = Teller()
+        teller = StepThrottle()
         for number in searches.turns(check):
             if steps:
                 teller.tell(lambda: box.put(_step(number, searches)))  # noqa: B023 (it is called at once)
-        return Event(DONE, as_json(searches.answer(whole=True)))
+        return Event(DONE, to_json(searches.answer(whole=True)))
 
 
 def _step(number: int, searches: Searches) -> Event:
-    return Event(STEP, as_json({"number": number, **searches.answer()}))
+    return Event(STEP, to_json({"number": number, **searches.answer()}))
 
 
 def _failure(problem: Problem) -> Event:
-    return Event(ERROR, as_json(problem.as_dict()), problem)
+    return Event(ERROR, to_json(problem.as_dict()), problem)
 
 
 # Clients
