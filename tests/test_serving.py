@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -41,7 +42,8 @@ def test_headers_are_added_where_a_response_does_not_set_them() -> None:
 
     sent: list[Any] = []
     guarded = SecurityHeaders(app, {"Cache-Control": "no-store", "X-Frame-Options": "DENY"})
-    asyncio.run(guarded({"type": "http"}, receive, send))
+    with ThreadPoolExecutor(1) as pool:  # a browser of other tests may run its loop in this thread
+        pool.submit(lambda: asyncio.run(guarded({"type": "http"}, receive, send))).result()
     assert sent[0]["headers"] == [(b"cache-control", b"no-cache"), (b"x-frame-options", b"DENY")]
     assert sent[1] == {"type": "http.response.body", "body": b"x"}
 

@@ -16,7 +16,7 @@ from beamsplit.choices import SUITABLE, TITLES, Choice
 from beamsplit.columns import columns
 from beamsplit.web import DemoLimits, DemoSettings, make_app
 from beamsplit.web.catalogue import TERMS, Catalogue
-from beamsplit.web.reading import read
+from beamsplit.web.reading import parse_request
 from beamsplit.web.requests import DecodeRequest
 from beamsplit.web.responses import DecodeResponse, StepEvent
 from web.doubles import SHARED, Broken, Shelf, Slow, app_with, client_of, events
@@ -294,12 +294,12 @@ def test_bodies_that_are_not_requests(client: TestClient, body: bytes) -> None:
 def test_requests_are_read_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that others are answered meanwhile."""
 
-    def read_here(body: bytes, limits: DemoLimits) -> DecodeRequest:
+    def parse_here(body: bytes, limits: DemoLimits) -> DecodeRequest:
         with pytest.raises(RuntimeError, match="no running event loop"):
             asyncio.get_running_loop()
-        return read(body, limits)
+        return parse_request(body, limits)
 
-    monkeypatch.setattr("beamsplit.web.app.read", read_here)
+    monkeypatch.setattr("beamsplit.web.app.parse_request", parse_here)
     assert decode(client_of(app_with()), max_length=2)
 
 
@@ -309,7 +309,7 @@ def test_requests_are_read_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> N
         (
             {"text_letters": 5},
             {},
-            "the text has 9 letters, and the limit is 5: shorten it",
+            "the text has 9 characters, and the limit is 5: shorten it",
         ),
         (
             {"beams": 11},

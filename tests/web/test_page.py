@@ -297,7 +297,7 @@ def test_what_was_found_can_be_taken_along(untouched: Any) -> None:
 
 ERRORS = [
     ("#text", "北京市", "the text is '北京市', in letters the translator does not know: it reads English"),
-    ("#text", "a" * 1_001, "the text has 1001 letters, and the limit is 1000: shorten it"),
+    ("#text", "a" * 1_001, "the text has 1001 characters, and the limit is 1000: shorten it"),
     ("#groups", "30", "the searches have 120 beams, and the limit is 96: ask for fewer"),
     ("#groups", "0", "Groups: Value must be greater than or equal to 1."),
 ]

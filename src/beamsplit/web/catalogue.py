@@ -1,4 +1,4 @@
-"""What there is to choose from: models, loaded when they are first asked for; strategies; terms."""
+"""The models, strategies and diversity terms to choose from. Models are loaded when first used."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TERMS = {
     "ngram:n=2": ("Pairs of words", "each time an earlier group has it after the same word"),
     "embedding": ("Similar words", "each earlier beam that says something of similar meaning"),
 }
-"""Diversity terms: their names for people, and what a word pays for."""
+"""Diversity terms: the title, and what a word is penalised for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,33 +71,33 @@ _KINDS: dict[str, dict[str, Any]] = {
     "questioner": {"task": "ask", "takes": "picture", "max_length": 20},
     "transformers": {"task": "continue", "takes": "text", "max_length": 16, "examples": _BEGINNINGS},
 }
-"""By the kinds that `SUITABLE` knows, the last being whatever goes on from a text."""
+"""By the kinds of models in `SUITABLE`. The last is any model that continues a text."""
 
 
-def _of_kind(kind: str, name: str, title: str) -> Entry:
+def _make_entry(kind: str, name: str, title: str) -> Entry:
     return Entry(name=name, title=title, choice=SUITABLE[kind], **_KINDS[kind])
 
 
 OURS = (
-    _of_kind("translator", "en-fr", "English to French"),
-    _of_kind("captioner", "captioner", "Captions"),
-    _of_kind("questioner", "questioner", "Questions"),
+    _make_entry("translator", "en-fr", "English to French"),
+    _make_entry("captioner", "captioner", "Captions"),
+    _make_entry("questioner", "questioner", "Questions"),
 )
 
 
-def _entry(name: str) -> Entry:
-    """For a model of the user's own: its file may say what it is; if not, it goes on from a text."""
+def _own_entry(name: str) -> Entry:
+    """Return the entry of a user's own model. It continues a text, unless its file says what it does."""
     path = Path(name)
     kind = storage.kind(path) if path.suffix == ".safetensors" and path.is_file() else None
     title = path.name if os.path.exists(name) else name
-    return _of_kind(kind if kind in _KINDS else "transformers", name, title)
+    return _make_entry(kind if kind in _KINDS else "transformers", name, title)
 
 
 class Catalogue:
-    """Models by name. Each is loaded once, by whoever asks first; others wait for it."""
+    """Models by name. Each is loaded once, by the first request that needs it; others wait for it."""
 
     def __init__(self, names: Sequence[str] = (), loader: Loader = load_model) -> None:
-        own = [_entry(name) for name in names if name not in {each.name for each in OURS}]
+        own = [_own_entry(name) for name in names if name not in {each.name for each in OURS}]
         self._entries = {each.name: each for each in (*OURS, *own)}
         self.default = names[0] if names else OURS[0].name
         self._loader = loader
@@ -122,7 +122,7 @@ class Catalogue:
     def _load(self, name: str) -> StepModel:
         try:
             return self._loader(name)
-        except (BeamsplitError, OSError) as error:  # nothing that whoever asks can help
+        except (BeamsplitError, OSError) as error:  # not the fault of the request
             raise Problem(503, f"the model {name!r} cannot be loaded: {error}") from error
 
 
@@ -130,23 +130,23 @@ class Catalogue:
 
 
 def strategies() -> list[dict[str, Any]]:
-    """All there are, and which of the page's controls they heed."""
+    """Return all strategies, and which of the page's controls each uses."""
     tables = tables_of(list(PRESETS), Widths())
-    return [_strategy(name, table) for name, table in tables.items()]
+    return [_strategy_info(name, table) for name, table in tables.items()]
 
 
-_SHARED = ("groups", "strength", "diversity")
-_OWN = ("temperature", "top_k", "top_p", "min_p", "rate")
+_SHARED_CONTROLS = ("groups", "strength", "diversity")
+_OWN_SETTINGS = ("temperature", "top_k", "top_p", "min_p", "rate")
 
 
-def _strategy(name: str, table: dict[str, Any]) -> dict[str, Any]:
+def _strategy_info(name: str, table: dict[str, Any]) -> dict[str, Any]:
     known = {each.name for each in fields(METHODS[table["kind"]])}
     return {
         "name": name,
         "title": TITLES[name],
         "source": PRESETS[name][0],
-        "uses": [each for each in _SHARED if each in table],
-        "settings": [each for each in _OWN if each in known],
+        "uses": [each for each in _SHARED_CONTROLS if each in table],
+        "settings": [each for each in _OWN_SETTINGS if each in known],
         "groups": "groups" in table or "runs" in table,
         "samples": table["kind"] in RANDOM,
     }

@@ -1,4 +1,4 @@
-"""Pictures that people send: from base64 to features, in memory alone."""
+"""Pictures that people send: from base64 to features, without touching the disk."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 __all__ = ["decode_base64", "picture_features"]
 
-# No others: some of Pillow's readers start programs, and few people send pictures that need them.
-_KINDS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "MPO")
-_SCAN = b"\xff\xda"  # with which the parts of a JPEG begin; its pixels cannot have it
-_SCANS = 100  # few have more than ten
+# Some of Pillow's other readers start programs, and few people send pictures that need them.
+_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "MPO")
+_SCAN = b"\xff\xda"  # the marker at which a scan of a JPEG begins; it cannot occur in pixel data
+_MAX_SCANS = 100  # few JPEGs have more than ten
 
 
 def decode_base64(text: str, limits: DemoLimits) -> bytes:
-    if len(text) * 3 // 4 > limits.picture_bytes + 2:  # the last two may be padding
+    if len(text) * 3 // 4 > limits.picture_bytes + 2:  # the last two characters may be padding
         raise _too_large(limits)
     try:
         data = base64.b64decode(text, validate=True)
@@ -38,29 +38,29 @@ def decode_base64(text: str, limits: DemoLimits) -> bytes:
 
 
 def picture_features(data: bytes, limits: DemoLimits) -> Tensor:
-    """[1 1280] what the models see of it."""
+    """Return the features of a picture, [1 1280]."""
     extras.need("PIL", "a picture", "vision")
-    with _opened(data) as image:
+    with _open(data) as image:
         if image.width * image.height > limits.pixels:
             raise _too_many_pixels(f"{image.width}x{image.height}", limits)
         _check_scans(data, image.format)
-        image.filename = ""  # type: ignore[attr-defined]  # it has no name to be called by
+        image.filename = ""  # type: ignore[attr-defined]  # so that errors do not name a file
         return vision.features([image])
 
 
 def _check_scans(data: bytes, kind: str | None) -> None:
-    """Each scan of a progressive JPEG goes over the whole picture, and may do so for nothing."""
-    if kind in ("JPEG", "MPO") and (scans := data.count(_SCAN)) > _SCANS:
-        raise Problem(422, f"the picture is a JPEG of {scans:,} scans, more than {_SCANS}: save it anew")
+    """Refuse progressive JPEGs of many scans, each of which costs a pass over the whole picture."""
+    if kind in ("JPEG", "MPO") and (scans := data.count(_SCAN)) > _MAX_SCANS:
+        raise Problem(422, f"the picture is a JPEG of {scans:,} scans, more than {_MAX_SCANS}: save it anew")
 
 
-def _opened(data: bytes) -> Image.Image:
-    """Only the header has been read."""
+def _open(data: bytes) -> Image.Image:
+    """Open a picture. Only its header is read."""
     from PIL import Image
 
     try:
-        with vision.quiet:  # a warning would tell the log how large the picture is
-            return Image.open(io.BytesIO(data), formats=_KINDS)
+        with vision.quiet:  # a warning would write the size of the picture to the log
+            return Image.open(io.BytesIO(data), formats=_FORMATS)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise Problem(422, "the picture has far too many pixels: make it smaller first") from error
     except Exception as error:  # decoders raise nearly anything

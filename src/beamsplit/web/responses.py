@@ -1,4 +1,4 @@
-"""What is answered: these describe it for the API's own description, and the tests hold us to them."""
+"""The responses of the API, for its description; tests compare them with what is sent."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ class _Exact(BaseModel):
 
 
 class ErrorResponse(_Exact):
-    error: str = Field(description="One line that says what is wrong, and the way out.")
+    error: str = Field(description="One line that says what is wrong and what to do.")
 
 
 class HealthResponse(_Exact):
     status: Literal["ok"]
-    searching: int = Field(description="Requests that search now.")
+    searching: int = Field(description="The number of requests that are searching.")
 
 
-# What a search finds
+# Results of a search
 
 
 class OutputInfo(_Exact):
     text: str | None
     tokens: list[int]
-    log_prob: float | None = Field(description="The model's: no penalty, no normalisation.")
-    score: float | None = Field(description="What its group ranks it by, penalties included.")
+    log_prob: float | None = Field(description="The model's log-probability, without penalties.")
+    score: float | None = Field(description="The score that ranks it in its group, penalties included.")
     group: int
-    finished: bool = Field(description="Whether it came to its end, or was cut at max_length.")
+    finished: bool = Field(description="Whether it ended by itself, rather than at max_length.")
     differs: list[tuple[int, int]] = Field(
-        description="Parts of the text, from letter to letter, that the first of the list does not have."
+        description="Spans of the text, in characters, that differ from the first output of the list."
     )
     alone: bool = Field(description="Whether no other list has it.")
 
@@ -49,20 +49,20 @@ class Distinct(_Exact):
 
 class ColumnInfo(_Exact):
     title: str
-    distinct: Distinct = Field(description="Different n-grams over words, for n from 1 to 4.")
-    repeats: int = Field(description="Outputs that are left out because they read as another does.")
+    distinct: Distinct = Field(description="Distinct n-grams divided by words, for n from 1 to 4.")
+    repeats: int = Field(description="The number of outputs left out because another has the same text.")
     hypotheses: list[OutputInfo]
 
 
 class BranchInfo(_Exact):
-    parent: int = Field(description="The branch that it goes on from, by its place; -1 if none.")
+    parent: int = Field(description="The index of the branch that it continues, or -1.")
     group: int
     time: int
     token: int
     text: str
     log_prob: float | None
     score: float | None
-    cost: float | None = Field(description="What its penalty took off the score, at this token alone.")
+    cost: float | None = Field(description="The penalty of this token alone.")
     fate: Literal["lives", "ended", "dropped"]
 
 
@@ -74,21 +74,21 @@ class RecordingInfo(_Exact):
 
 class DecodeResponse(_Exact):
     columns: list[ColumnInfo]
-    tree: str | None = Field(None, description="The searches one above the other, in SVG.")
+    tree: str | None = Field(None, description="A drawing of the searches, one above the other, as SVG.")
     recordings: list[RecordingInfo] | None = None
 
 
 class StepEvent(DecodeResponse):
-    """What would be answered if the search ended here."""
+    """The response if the search ended at this step."""
 
     number: int = Field(ge=0)
 
 
-# What there is
+# The catalogue
 
 
 class SearchDefaults(_Exact):
-    """A choice as a request would have it."""
+    """A diverse search, as a request would ask for it."""
 
     strategy: str
     groups: int
@@ -102,7 +102,7 @@ class ModelInfo(_Exact):
     task: str
     title: str
     takes: Literal["text", "picture"]
-    choice: SearchDefaults = Field(description="The diverse search that suits it.")
+    choice: SearchDefaults = Field(description="The default diverse search of this model.")
     max_length: int
     examples: list[str]
 
@@ -111,7 +111,7 @@ class StrategyInfo(_Exact):
     name: str
     title: str
     source: str
-    uses: list[str] = Field(description="Which of groups, strength and diversity it looks at.")
+    uses: list[str] = Field(description="Which of groups, strength and diversity it uses.")
     settings: list[str]
     groups: bool = Field(description="Whether its outputs come in groups, or runs.")
     samples: bool = Field(description="Whether another seed gives another list.")
@@ -120,7 +120,7 @@ class StrategyInfo(_Exact):
 class TermInfo(_Exact):
     name: str
     title: str
-    pays: str = Field(description="What a word pays for.")
+    pays: str = Field(description="What a word is penalised for.")
 
 
 class SampleInfo(_Exact):
@@ -131,7 +131,7 @@ class SampleInfo(_Exact):
 
 class CatalogueResponse(_Exact):
     version: str
-    default: str = Field(description="The model to begin with.")
+    default: str = Field(description="The model that the page starts with.")
     models: list[ModelInfo]
     strategies: list[StrategyInfo]
     terms: list[TermInfo]

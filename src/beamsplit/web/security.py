@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from beamsplit.serving import HEADERS
 from beamsplit.web.limits import DemoLimits
-from beamsplit.web.problems import LOG, Problem, error_response, known, server_stopping
+from beamsplit.web.problems import LOG, Problem, error_response, problem_from, server_stopping
 
 __all__ = [
     "RESPONSE_HEADERS",
@@ -67,7 +67,7 @@ class JsonErrors:
         except _NotReadError:
             LOG.info("a client did not read its answer in time")
         except Exception as error:
-            problem = known(error)
+            problem = problem_from(error)
             if not started:
                 await error_response(problem)(scope, receive, send)
         return None
