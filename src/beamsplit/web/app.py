@@ -14,10 +14,8 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 
 from beamsplit import __version__
-from beamsplit.serving import SecurityHeaders
 from beamsplit.web import responses
 from beamsplit.web.catalogue import TERMS, Catalogue, strategies
 from beamsplit.web.jobs import Job, JobFactory
@@ -27,15 +25,7 @@ from beamsplit.web.reading import parse_request, read_body
 from beamsplit.web.requests import DecodeRequest
 from beamsplit.web.running import SearchSlots
 from beamsplit.web.samples import MEDIA_TYPES, SamplePictures
-from beamsplit.web.security import (
-    RESPONSE_HEADERS,
-    ConcurrencyLimit,
-    HeadRequests,
-    Hosts,
-    JsonErrors,
-    OriginGuard,
-    SendLimit,
-)
+from beamsplit.web.security import Hosts, guards
 from beamsplit.web.streaming import Runner
 
 __all__ = ["DemoSettings", "make_app"]
@@ -107,14 +97,7 @@ def make_app(settings: DemoSettings | None = None, catalogue: Catalogue | None =
         redoc_url=None,
         openapi_url="/api/openapi.json",
         lifespan=lifespan,
-        middleware=[
-            Middleware(SecurityHeaders, headers=RESPONSE_HEADERS),
-            Middleware(JsonErrors),
-            Middleware(ConcurrencyLimit, limits=settings.limits),
-            Middleware(SendLimit, limits=settings.limits),
-            Middleware(HeadRequests),
-            Middleware(OriginGuard, hosts=settings.hosts),
-        ],
+        middleware=guards(settings.hosts, settings.limits),
     )
     app.state.slots = slots  # for `make_server`
     samples = SamplePictures(settings.pictures)

@@ -1,8 +1,4 @@
-"""Guards in front of the routes: who is answered, how many at once, and how errors are told.
-
-Plain ASGI middleware. From the outside in: `SecurityHeaders` of `beamsplit.serving`, then `JsonErrors`,
-`ConcurrencyLimit`, `SendLimit`, `HeadRequests` and `OriginGuard`.
-"""
+"""Guards in front of the routes, as plain ASGI middleware: who is answered, and how many at a time."""
 
 from __future__ import annotations
 
@@ -15,32 +11,37 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
+from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from beamsplit.serving import HEADERS
+from beamsplit.serving import HEADERS, SecurityHeaders
 from beamsplit.web.limits import DemoLimits
 from beamsplit.web.problems import LOG, Problem, error_response, problem_from, server_stopping
 
-__all__ = [
-    "RESPONSE_HEADERS",
-    "ConcurrencyLimit",
-    "HeadRequests",
-    "Hosts",
-    "JsonErrors",
-    "OriginGuard",
-    "SendLimit",
-]
+__all__ = ["POLICY", "Hosts", "guards"]
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-RESPONSE_HEADERS = {
+_HEADERS = {
     **HEADERS,
     "content-security-policy": POLICY,
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
     "cache-control": "no-store",
 }
+
+
+def guards(hosts: Hosts, limits: DemoLimits) -> list[Middleware]:
+    """Return the middleware of the demo, from the outside in."""
+    return [
+        Middleware(SecurityHeaders, headers=_HEADERS),
+        Middleware(JsonErrors),
+        Middleware(ConcurrencyLimit, limits=limits),
+        Middleware(SendLimit, limits=limits),
+        Middleware(HeadRequests),
+        Middleware(OriginGuard, hosts=hosts),
+    ]
 
 
 class JsonErrors:
