@@ -176,11 +176,11 @@ def test_in_the_middle_of_a_search(browser: Any, page_server: Server) -> None:
     page.close()
 
 
-def test_where_all_places_are_taken_it_waits(page: Any) -> None:
+def test_where_all_slots_are_taken_it_waits(page: Any) -> None:
     busy = {"status": 429, "headers": {"retry-after": "1"}, "json": {"error": "all are running"}}
     page.route("**/api/search", lambda route: route.fulfill(**busy), times=2)
     page.click("#run")
-    page.wait_for_selector("#progress:text('Waiting for a place')")
+    page.wait_for_selector("#progress:text('Waiting for a free slot')")
     settled(page)
     page.wait_for_function("document.querySelector('#progress').textContent === ''")
     assert page.is_hidden("#error")
@@ -277,7 +277,7 @@ def test_a_link_with_things_that_are_not_here(window: Any, page_server: Server) 
     assert page.is_hidden("#notice")
     assert page.input_value("#text") == "Hi"
     page.evaluate("location.hash = '#model=captioner&sample='")
-    page.wait_for_selector("#notice:text('own picture, which is not in it: choose one')")
+    page.wait_for_selector("#notice:text('own picture, which it does not contain: choose one')")
     page.close()
 
 
