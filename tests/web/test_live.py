@@ -62,7 +62,7 @@ def test_a_client_that_vanishes_stops_its_search(serve: Serve, path: str) -> Non
     assert model.steps < 60
 
 
-def test_a_client_that_does_not_read_holds_no_place(serve: Serve) -> None:
+def test_a_client_that_does_not_read_holds_no_slot(serve: Serve) -> None:
     """Its search is over, and others may search, though nobody has taken what it found."""
     model = Slow(0.0)
     server = serve(app_with(Shelf(slow=model), searches=1, send_seconds=30.0))

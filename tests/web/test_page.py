@@ -219,7 +219,7 @@ def scene(name: str) -> bytes:
     return SamplePictures().read(name)[0]
 
 
-GIVE = """async ([name, what, place]) => {
+GIVE = """async ([name, what, selector]) => {
     const data = new DataTransfer();
     if (what.startsWith("http")) {
         data.setData("text/uri-list", what);
@@ -230,14 +230,14 @@ GIVE = """async ([name, what, place]) => {
     const event = name === "drop"
         ? new DragEvent("drop", {dataTransfer: data, bubbles: true, cancelable: true})
         : new ClipboardEvent("paste", {clipboardData: data, bubbles: true});
-    document.querySelector(place).dispatchEvent(event);
+    document.querySelector(selector).dispatchEvent(event);
     return event.defaultPrevented;
 }"""
 
 
 def test_pictures_can_be_dropped_and_pasted(pictured: Any) -> None:
-    for name, what, place in (("drop", "bus", "footer"), ("paste", "clock", "body")):
-        given = [name, what, place]
+    for name, what, selector in (("drop", "bus", "footer"), ("paste", "clock", "body")):
+        given = [name, what, selector]
         after(pictured, lambda given=given: pictured.evaluate(GIVE, given))
         assert what in " ".join(texts(pictured, "last"))
     assert pictured.evaluate(GIVE, ["drop", "http://example.org/a.png", "h1"])
