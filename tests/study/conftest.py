@@ -16,7 +16,7 @@ import pytest
 for _module in ("sqlalchemy", "starlette", "jinja2", "scipy", "krippendorff"):
     pytest.importorskip(_module, reason="studies need beamsplit[study]")
 
-from beamsplit.study import Plan, Store, create_study, open_study  # noqa: E402
+from beamsplit.study import Store, StudyPlan, create_study, open_study  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -97,7 +97,7 @@ class Studies:
         self.place = place
         self.opened: list[Store] = []
 
-    def create(self, plan: Plan, **more: Any) -> Store:
+    def create(self, plan: StudyPlan, **more: Any) -> Store:
         self.opened.append(create_study(self.place, plan, **more))
         return self.opened[-1]
 

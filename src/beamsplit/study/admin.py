@@ -11,20 +11,20 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from beamsplit.study import plots, words
-from beamsplit.study.export import exported
+from beamsplit.study.export import export_votes
 from beamsplit.study.forms import read_form
 from beamsplit.study.pages import Pages
-from beamsplit.study.report import Figures, figures, gathered
+from beamsplit.study.report import Figures, collect_data, figures
 from beamsplit.study.store import Store
 
-__all__ = ["Admin"]
+__all__ = ["AdminPages"]
 
 _MOST = 100
 # A picture in SVG brings its own styles, and nothing else.
 _SVG = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"}
 
 
-class Admin:
+class AdminPages:
     """Progress, links, report and votes, for whoever has the link to them."""
 
     def __init__(self, store: Store, pages: Pages, origin: str) -> None:
@@ -58,7 +58,7 @@ class Admin:
 
     def plot(self, request: Request) -> Response:
         self._token(request)
-        return Response(plots.drawn(self._figures()), media_type="image/svg+xml", headers=_SVG)
+        return Response(plots.draw_plot(self._figures()), media_type="image/svg+xml", headers=_SVG)
 
     def report(self, request: Request) -> Response:
         self._token(request)
@@ -72,7 +72,7 @@ class Admin:
             raise HTTPException(404)
         media = "text/csv" if kind == "csv" else "application/jsonl"
         kept = {"Content-Disposition": f'attachment; filename="votes.{kind}"'}
-        return Response(exported(self._store, kind), media_type=media, headers=kept)
+        return Response(export_votes(self._store, kind), media_type=media, headers=kept)
 
     async def add(self, request: Request) -> Response:
         token = self._token(request)
@@ -84,7 +84,7 @@ class Admin:
         return RedirectResponse(self._pages.path("admin", token) + "#people", status_code=303)
 
     def _figures(self) -> Figures:
-        return figures(gathered(self._store))
+        return figures(collect_data(self._store))
 
     def _token(self, request: Request) -> str:
         token: str = request.path_params["token"]

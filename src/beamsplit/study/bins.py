@@ -55,7 +55,7 @@ class Bins:
     edges: tuple[float, ...] = ()
 
     @classmethod
-    def read(cls, text: str) -> Bins:
+    def parse(cls, text: str) -> Bins:
         """From "paper", a count or edges with commas between."""
         if text == "paper":
             return cls()

@@ -17,13 +17,23 @@ from sqlalchemy import Connection, Select, and_, exists, func, insert, or_, sele
 
 from beamsplit.study.tables import annotators, items, showings
 
-__all__ = ["Fate", "LostError", "Rules", "Showing", "Standing", "cast", "draw", "give", "standing"]
+__all__ = [
+    "Rules",
+    "Showing",
+    "SlotTakenError",
+    "Standing",
+    "VoteResult",
+    "cast_vote",
+    "give_item",
+    "hashed_uniform",
+    "standing",
+]
 
-Fate = Literal["counted", "before", "late", "foreign"]
+VoteResult = Literal["counted", "before", "late", "foreign"]
 """Of a vote: counted now, counted before, too late (the slot is someone else's), for an item not given."""
 
 
-class LostError(Exception):
+class SlotTakenError(Exception):
     """Someone else was faster: try again."""
 
 
@@ -57,7 +67,7 @@ class Standing:
     """Whether others hold items that may come to this person if they do not answer."""
 
 
-def draw(*what: object) -> float:
+def hashed_uniform(*what: object) -> float:
     """A number from 0 to 1 that depends on this alone."""
     digest = hashlib.blake2b("/".join(map(str, what)).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") / 2**64
@@ -66,7 +76,7 @@ def draw(*what: object) -> float:
 # An item for a person
 
 
-def give(connection: Connection, rules: Rules, annotator: int, now: float) -> Showing | None:
+def give_item(connection: Connection, rules: Rules, annotator: int, now: float) -> Showing | None:
     """The item that a person holds, or else one that is free; none if there is none for them."""
     return _held(connection, rules, annotator, now) or _claimed(connection, rules, annotator, now)
 
@@ -88,7 +98,7 @@ def _claimed(connection: Connection, rules: Rules, annotator: int, now: float) -
         return _shown(connection, rules, check, annotator, slot=annotator, now=now)
     if not places:
         return None
-    item = min(places, key=lambda place: draw(rules.seed, "order", annotator, place))
+    item = min(places, key=lambda place: hashed_uniform(rules.seed, "order", annotator, place))
     slot = _free_slot(connection, rules, item, now)
     return _shown(connection, rules, item, annotator, slot=slot, now=now)
 
@@ -96,7 +106,7 @@ def _claimed(connection: Connection, rules: Rules, annotator: int, now: float) -
 def _shown(
     connection: Connection, rules: Rules, item: int, annotator: int, *, slot: int, now: float
 ) -> Showing:
-    left = "first" if draw(rules.seed, "side", annotator, item) < 0.5 else "second"
+    left = "first" if hashed_uniform(rules.seed, "side", annotator, item) < 0.5 else "second"
     again = update(showings).where(showings.c.item == item, showings.c.annotator == annotator, _lost())
     now_theirs = {"slot": slot, "shown": now, "expires": now + rules.patience}
     if connection.execute(again.values(**now_theirs)).rowcount == 0:
@@ -151,10 +161,10 @@ def _free_slot(connection: Connection, rules: Rules, item: int, now: float) -> i
     late = and_(showings.c.choice.is_(None), showings.c.expires <= now)
     row = connection.execute(asked.add_columns(showings.c.id).where(late).limit(1)).first()
     if row is None:
-        raise LostError
+        raise SlotTakenError
     released = update(showings).where(showings.c.id == row.id, showings.c.slot.is_not(None), late)
     if connection.execute(released.values(slot=None)).rowcount == 0:
-        raise LostError
+        raise SlotTakenError
     return int(row.slot)
 
 
@@ -170,7 +180,7 @@ def _due_check(connection: Connection, rules: Rules, annotator: int, *, last: bo
         return None
     known = _checks(connection)
     place = known - len(unseen)
-    within = place + draw(rules.seed, "check", annotator, place)
+    within = place + hashed_uniform(rules.seed, "check", annotator, place)
     # Nobody's first item is a check, and whoever runs out of items still gets theirs.
     due = 1 if last else max(1, int(within * _expected(connection, rules) / known))
     return min(unseen) if _answered(connection, annotator, checks=False) >= due else None
@@ -202,7 +212,7 @@ def _share_left(connection: Connection, rules: Rules, annotator: int) -> int | N
 # Votes
 
 
-def cast(connection: Connection, annotator: int, item: int, side: str, now: float) -> Fate:
+def cast_vote(connection: Connection, annotator: int, item: int, side: str, now: float) -> VoteResult:
     """Count a vote, once, if the person holds the item."""
     mine = and_(showings.c.annotator == annotator, showings.c.item == item)
     left = connection.scalar(select(showings.c.left).where(mine))

@@ -13,7 +13,7 @@ from sqlalchemy import URL, Connection, insert, inspect
 from beamsplit.errors import ArgumentError
 from beamsplit.study import database, tables
 from beamsplit.study.people import add_people, new_token
-from beamsplit.study.plan import NewItem, Plan
+from beamsplit.study.plan import NewItem, StudyPlan
 from beamsplit.study.store import Store, open_study
 from beamsplit.study.tables import items, pictures
 
@@ -22,29 +22,29 @@ __all__ = ["check_free", "create_study"]
 
 def check_free(place: str) -> None:
     """Whether a study can be made there, for those who have long work to do before."""
-    url = database.url_of(place)
-    file = database.file_of(url)
+    url = database.parse_url(place)
+    file = database.sqlite_file(url)
     if file is not None:
         if file.exists():
             raise ArgumentError(_taken(file))
         return
     engine = database.open_engine(url)
     try:
-        with database.explained(url), database.reading(engine).begin() as connection:
+        with database.explain_errors(url), database.read_only(engine).begin() as connection:
             _check_empty(connection, url)
     finally:
         engine.dispose()
 
 
-def create_study(place: str, plan: Plan, *, clock: Callable[[], float] = time.time) -> Store:
+def create_study(place: str, plan: StudyPlan, *, clock: Callable[[], float] = time.time) -> Store:
     """A new study, whole or not at all; one that is there is never touched."""
-    url = database.url_of(place)
-    file = database.file_of(url)
+    url = database.parse_url(place)
+    file = database.sqlite_file(url)
     if file is not None:
         _reserve(file)
     engine = database.open_engine(url)
     try:
-        with database.explained(url), engine.begin() as connection:
+        with database.explain_errors(url), engine.begin() as connection:
             _check_empty(connection, url)
             tables.everything.create_all(connection)
             _fill(connection, plan, clock())
@@ -73,10 +73,10 @@ def _taken(file: Path) -> str:
 
 def _check_empty(connection: Connection, url: URL) -> None:
     if inspect(connection).has_table(tables.study.name):
-        raise ArgumentError(f"{database.shown(url)} has a study already: give another database")
+        raise ArgumentError(f"{database.display_name(url)} has a study already: give another database")
 
 
-def _fill(connection: Connection, plan: Plan, now: float) -> None:
+def _fill(connection: Connection, plan: StudyPlan, now: float) -> None:
     connection.execute(
         insert(tables.study).values(
             id=1,

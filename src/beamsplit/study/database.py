@@ -15,7 +15,15 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 from beamsplit import extras
 from beamsplit.errors import ArgumentError
 
-__all__ = ["RETRIED", "explained", "file_of", "open_engine", "reading", "shown", "url_of"]
+__all__ = [
+    "RETRIED",
+    "display_name",
+    "explain_errors",
+    "open_engine",
+    "parse_url",
+    "read_only",
+    "sqlite_file",
+]
 
 RETRIED = (IntegrityError, OperationalError)
 """What two people at once can do to each other; whoever comes second tries again."""
@@ -24,7 +32,7 @@ _WAIT = 10  # seconds, for others who write
 _POOL = 40  # connections: as many as there are threads that answer requests
 
 
-def url_of(place: str) -> URL:
+def parse_url(place: str) -> URL:
     """From a file's path, or an address such as postgresql://user@host/name."""
     if "://" not in place:
         return URL.create("sqlite", database=place)
@@ -42,14 +50,14 @@ def url_of(place: str) -> URL:
 _SUCH_AS = "give a file such as pilot.db, or postgresql://user@host/name"
 
 
-def file_of(url: URL) -> Path | None:
+def sqlite_file(url: URL) -> Path | None:
     """Of SQLite, the file."""
     return Path(url.database or "") if url.drivername == "sqlite" else None
 
 
-def shown(url: URL) -> str:
+def display_name(url: URL) -> str:
     """For messages: never the password."""
-    file = file_of(url)
+    file = sqlite_file(url)
     if file is not None:
         return str(file)
     return url.set(drivername=url.get_backend_name()).render_as_string(hide_password=True)
@@ -70,7 +78,7 @@ def open_engine(url: URL) -> Engine:
     return engine
 
 
-def reading(engine: Engine) -> Engine:
+def read_only(engine: Engine) -> Engine:
     """The same for those who do not write, and so need not wait for those who do."""
     return engine.execution_options(beamsplit_begin="BEGIN")
 
@@ -89,10 +97,10 @@ def _begin(connection: Connection) -> None:
 
 
 @contextmanager
-def explained(url: URL) -> Iterator[None]:
+def explain_errors(url: URL) -> Iterator[None]:
     """Make one line of what a database says when it cannot be used at all."""
     try:
         yield
     except DBAPIError as error:
         reason = " ".join(str(error.orig).split())
-        raise ArgumentError(f"{shown(url)} cannot be used: {reason}"[:300]) from error
+        raise ArgumentError(f"{display_name(url)} cannot be used: {reason}"[:300]) from error

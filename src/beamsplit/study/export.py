@@ -10,7 +10,7 @@ from typing import Any
 
 from beamsplit.study.store import Store, Study, Vote
 
-__all__ = ["FORMATS", "exported", "rows"]
+__all__ = ["FORMATS", "export_votes", "rows"]
 
 FORMATS = ("csv", "jsonl")
 _COLUMNS = ("item", "annotator", "left", "right", "choice", "side", "shown", "voted", "check", "passed")
@@ -42,7 +42,7 @@ def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 
-def exported(store: Store, kind: str) -> str:
+def export_votes(store: Store, kind: str) -> str:
     """All votes as one text."""
     found = rows(store)
     if kind == "jsonl":

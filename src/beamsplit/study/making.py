@@ -12,11 +12,11 @@ from beamsplit import checks
 from beamsplit.errors import ArgumentError
 from beamsplit.evaluation import Settings, experiment_of
 from beamsplit.evaluation.running import lists_of, prepare
-from beamsplit.study.pictures import Source, jpeg
-from beamsplit.study.plan import NewItem, Plan
-from beamsplit.study.reading import clean, ids_of, read_about, read_texts
+from beamsplit.study.pictures import Source, to_jpeg
+from beamsplit.study.plan import NewItem, StudyPlan
+from beamsplit.study.reading import clean, read_ids, read_sources, read_texts
 
-__all__ = ["SHOWN", "Lists", "check_items", "plan_of", "with_decoded", "with_saved"]
+__all__ = ["SHOWN", "ListPair", "check_items", "lists_from_files", "lists_from_strategies", "make_plan"]
 
 SHOWN = 5
 """Outputs of each list that people are shown. The paper does not say how many of its 20 they saw."""
@@ -28,7 +28,7 @@ _AVOID = "This line checks that people read: please choose the other list."
 
 
 @dataclass(frozen=True)
-class Lists:
+class ListPair:
     """The lists of two methods for the same inputs, and what is known of these."""
 
     methods: tuple[str, str]
@@ -41,17 +41,19 @@ class Lists:
 # Where lists come from
 
 
-def with_saved(files: Mapping[str, Path], task: Path | None = None, limit: int | None = None) -> Lists:
+def lists_from_files(
+    files: Mapping[str, Path], task: Path | None = None, limit: int | None = None
+) -> ListPair:
     """Of files, by the names of their methods; the inputs are the task's, or else the first file's."""
     one, other = _two(files)
-    ids = list(read_about(task)) if task is not None else ids_of(files[one])
+    ids = list(read_sources(task)) if task is not None else read_ids(files[one])
     ids = [ids[place] for place in _spread(len(ids), limit)]
     first, second = (read_texts(path, ids) for path in files.values())
-    known = [read_about(path) for path in [*([task] if task else []), *files.values()]]
-    return Lists((one, other), tuple(ids), first, second, [_about(each, known) for each in ids])
+    known = [read_sources(path) for path in [*([task] if task else []), *files.values()]]
+    return ListPair((one, other), tuple(ids), first, second, [_about(each, known) for each in ids])
 
 
-def with_decoded(content: Mapping[str, Any], settings: Settings) -> Lists:
+def lists_from_strategies(content: Mapping[str, Any], settings: Settings) -> ListPair:
     """Of an experiment with two methods: what a TOML file for `beamsplit evaluate` would say."""
     one, other = _two(content["methods"])
     experiment = experiment_of(content, "the command")
@@ -62,8 +64,8 @@ def with_decoded(content: Mapping[str, Any], settings: Settings) -> Lists:
         for method in experiment.methods
     )
     own = Path(experiment.task)
-    known = [read_about(own)] if own.suffix == ".jsonl" else [_texts_of(task)]
-    return Lists((one, other), task.ids, first, second, [_about(each, known) for each in task.ids])
+    known = [read_sources(own)] if own.suffix == ".jsonl" else [_texts_of(task)]
+    return ListPair((one, other), task.ids, first, second, [_about(each, known) for each in task.ids])
 
 
 def _two(methods: Mapping[str, Any]) -> tuple[str, str]:
@@ -97,16 +99,16 @@ def _spread(whole: int, count: int | None) -> list[int]:
 # From lists to a plan
 
 
-def plan_of(
-    lists: Lists,
+def make_plan(
+    lists: ListPair,
     *,
     shown: int = SHOWN,
     unique: bool = False,
     attention: int = 1,
     predicted: bool = False,
     **settings: Any,
-) -> Plan:
-    """A plan of a study about these lists, less repeats if wanted; `settings` are those of `Plan`."""
+) -> StudyPlan:
+    """A plan of a study about these lists, less repeats if wanted; `settings` are those of `StudyPlan`."""
     checks.at_least("shown", shown, 1)
     checks.at_least("attention", attention, 0)
     about = _with_complexity(lists.about) if predicted else lists.about
@@ -114,7 +116,7 @@ def plan_of(
     items = tuple(map(_item, lists.ids, about, first, second))
     _warn(items)
     one, other = lists.methods
-    return Plan(first=one, second=other, items=items, checks=check_items(items, attention), **settings)
+    return StudyPlan(first=one, second=other, items=items, checks=check_items(items, attention), **settings)
 
 
 def _cut(texts: tuple[str, ...], shown: int, unique: bool) -> tuple[str, ...]:
@@ -125,7 +127,7 @@ def _item(name: str, about: Source, first: tuple[str, ...], second: tuple[str, .
     return NewItem(
         name=name,
         input=about.text,
-        picture=None if about.image is None else jpeg(about.image),
+        picture=None if about.image is None else to_jpeg(about.image),
         first=first,
         second=second,
         complexity=about.complexity,

@@ -11,7 +11,7 @@ import jinja2
 from starlette.responses import HTMLResponse, Response
 
 from beamsplit.study.claims import Standing
-from beamsplit.study.store import Annotator, Given, Study
+from beamsplit.study.store import Annotator, ShownItem, Study
 
 __all__ = ["Pages"]
 
@@ -44,7 +44,7 @@ class Pages:
         return self.render("consent.html", here=here, form=form, paragraphs=paragraphs, declined=declined)
 
     def item(
-        self, study: Study, annotator: Annotator, form: str, given: Given, standing: Standing, note: str
+        self, study: Study, annotator: Annotator, form: str, given: ShownItem, standing: Standing, note: str
     ) -> Response:
         return self.render(
             "item.html",

@@ -15,7 +15,7 @@ from beamsplit.models.vision import PIXEL_LIMIT
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["SIDE", "Source", "jpeg"]
+__all__ = ["SIDE", "Source", "to_jpeg"]
 
 SIDE = 800
 """The longest side of a picture that is kept, in pixels."""
@@ -39,7 +39,7 @@ class Source:
         return Source(**{n: getattr(other, n) if known[n] in (None, "") else known[n] for n in names})
 
 
-def jpeg(path: Path) -> bytes:
+def to_jpeg(path: Path) -> bytes:
     """The picture upright, on white, no larger than need be, without notes such as where it was taken."""
     extras.need("PIL", "a study of pictures", "study")
     from PIL import Image, ImageOps

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
 
-__all__ = ["CONSENT", "PATIENCE", "QUESTION", "NewItem", "Plan"]
+__all__ = ["CONSENT", "PATIENCE", "QUESTION", "NewItem", "StudyPlan"]
 
 QUESTION = "Which list do you prefer?"
 PATIENCE = 30 * 60.0
@@ -39,7 +39,7 @@ class NewItem:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class StudyPlan:
     """A study: the lists of two methods, and how people are asked about them."""
 
     first: str

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["drawn"]
+__all__ = ["draw_plot"]
 
 Figures = Mapping[str, Any]
 Bar = tuple[str, Figures]  # what is below it, and a share with its interval
@@ -23,7 +23,7 @@ _DARK = "#444444"
 _ITEMS, _VOTES = "#0072B2", "#D55E00"  # Okabe and Ito's, for the colour-blind too
 
 
-def drawn(found: Figures, kind: str = "svg") -> bytes:
+def draw_plot(found: Figures, kind: str = "svg") -> bytes:
     """The picture as a file's content; the same figures make the same bytes."""
     extras.need("matplotlib", "the plot of a study", "study")
     with style():

@@ -19,12 +19,12 @@ from beamsplit.evaluation.saved import read_lists
 from beamsplit.evaluation.tasks import check_once, read_lines
 from beamsplit.study.pictures import Source
 
-__all__ = ["ids_of", "read_about", "read_texts"]
+__all__ = ["read_ids", "read_sources", "read_texts"]
 
 _ABOUT = ("input", "complexity", "difficulty")
 
 
-def ids_of(path: Path) -> list[str]:
+def read_ids(path: Path) -> list[str]:
     """The ids of a file of lists."""
     return [
         str(entry["id"]) for _, entry in read_lines(path, '{"id": ..., "hypotheses": [...]}') if "id" in entry
@@ -37,7 +37,7 @@ def read_texts(path: Path, ids: Sequence[str]) -> list[tuple[str, ...]]:
     return [tuple(map(clean, example.hypotheses)) for example in examples]
 
 
-def read_about(path: Path) -> dict[str, Source]:
+def read_sources(path: Path) -> dict[str, Source]:
     """What a file says of its inputs beside lists, by id; without one, a line's number from 0 is its id."""
     entries = list(read_lines(path, '{"input": ...}'))
     ids = [str(entry.get("id", place)) for place, (_, entry) in enumerate(entries)]

@@ -20,14 +20,14 @@ from beamsplit import extras
 from beamsplit.study.bins import PAPER, Bin, Bins
 from beamsplit.study.store import Store, Vote
 
-__all__ = ["Data", "Item", "figures", "gathered"]
+__all__ = ["ReportItem", "StudyData", "collect_data", "figures"]
 
 _LEVEL = 0.95
 Figures = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Item:
+class ReportItem:
     """What votes are about, and the numbers that may explain them."""
 
     name: str
@@ -36,32 +36,32 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Data:
+class StudyData:
     """All that a report is made of."""
 
     first: str
     second: str
     votes_wanted: int
-    items: tuple[Item, ...]
+    items: tuple[ReportItem, ...]
     votes: tuple[Vote, ...]
     """Those on checks of attention among them."""
 
 
-def gathered(store: Store) -> Data:
+def collect_data(store: Store) -> StudyData:
     """The data of a study, as it is now."""
     study = store.study
-    items = tuple(Item(*row) for row in store.items())
-    return Data(study.first, study.second, study.rules.votes, items, tuple(store.votes()))
+    items = tuple(ReportItem(*row) for row in store.items())
+    return StudyData(study.first, study.second, study.rules.votes, items, tuple(store.votes()))
 
 
 def figures(
-    data: Data, *, bins: Bins = PAPER, include_failed: bool = False, draws: int = 1000, seed: int = 0
+    data: StudyData, *, bins: Bins = PAPER, include_failed: bool = False, draws: int = 1000, seed: int = 0
 ) -> Figures:
     """Everything, ready for JSON. Who failed a check of attention is left out, unless asked for."""
     failed = {vote.annotator for vote in data.votes if not vote.passed}
     votes = [vote for vote in data.votes if not vote.check]
     kept = [vote for vote in votes if include_failed or vote.annotator not in failed]
-    told = _Told(kept, draws, seed)
+    told = _VoteCounts(kept, draws, seed)
     return {
         "first": data.first,
         "second": data.second,
@@ -91,7 +91,7 @@ def _number(annotator: str) -> int:
 # Preference
 
 
-class _Told:
+class _VoteCounts:
     """Votes by item: how many, and how many of them for the second list."""
 
     def __init__(self, votes: Sequence[Vote], draws: int, seed: int) -> None:
@@ -115,7 +115,7 @@ class _Told:
             "votes": _clustered(counts, self._draws, self._seed),
         }
 
-    def shares(self, items: Sequence[Item], key: str) -> tuple[list[float], list[float]]:
+    def shares(self, items: Sequence[ReportItem], key: str) -> tuple[list[float], list[float]]:
         """Of the items with votes: the number under `key`, and the share of votes for the second list."""
         rows = [(getattr(item, key), self.counts[item.name]) for item in items if item.name in self.counts]
         known = [(number, seconds / count) for number, (seconds, count) in rows if number is not None]
@@ -156,11 +156,11 @@ def _spread(counts: Mapping[str, tuple[int, int]]) -> Figures:
 # By complexity
 
 
-def _known(data: Data, key: str) -> bool:
+def _known(data: StudyData, key: str) -> bool:
     return any(getattr(item, key) is not None for item in data.items)
 
 
-def _by(told: _Told, items: Sequence[Item], key: str, bins: Bins) -> Figures:
+def _by(told: _VoteCounts, items: Sequence[ReportItem], key: str, bins: Bins) -> Figures:
     values = {item.name: getattr(item, key) for item in items if getattr(item, key) is not None}
     return {
         "bins": [_of_bin(told, values, each) for each in bins.over(list(values.values()))],
@@ -168,7 +168,7 @@ def _by(told: _Told, items: Sequence[Item], key: str, bins: Bins) -> Figures:
     }
 
 
-def _of_bin(told: _Told, values: Mapping[str, float], part: Bin) -> Figures:
+def _of_bin(told: _VoteCounts, values: Mapping[str, float], part: Bin) -> Figures:
     names = [name for name, value in values.items() if part.holds(value)]
     return {"range": part.name, "items": len(names), "preference": told.preference(names)}
 

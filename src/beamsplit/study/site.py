@@ -28,7 +28,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from beamsplit.serving import SecurityHeaders
-from beamsplit.study.admin import Admin
+from beamsplit.study.admin import AdminPages
 from beamsplit.study.forms import RESPONSE_HEADERS, read_form
 from beamsplit.study.pages import Pages
 from beamsplit.study.store import Annotator, Store
@@ -44,7 +44,7 @@ def make_app(store: Store, public_url: str = "") -> ASGIApp:
     parts = urlsplit(public_url)
     pages = Pages(base=parts.path.rstrip("/"), public_url=public_url.rstrip("/"))
     origin = f"{parts.scheme}://{parts.netloc}" if public_url else ""
-    site, admin = _Site(store, pages, origin), Admin(store, pages, origin)
+    site, admin = _AnnotatorPages(store, pages, origin), AdminPages(store, pages, origin)
     app = Starlette(
         routes=[
             Route("/a/{token}", site.page),
@@ -73,7 +73,7 @@ async def _failed(_: Request, __: Exception) -> Response:
     return PlainTextResponse("Something went wrong here. Please try again in a minute.\n", 500)
 
 
-class _Site:
+class _AnnotatorPages:
     """An annotator's side."""
 
     def __init__(self, store: Store, pages: Pages, origin: str) -> None:

@@ -22,7 +22,7 @@ from beamsplit.study import claims, database, tables
 from beamsplit.study.people import add_people, digest
 from beamsplit.study.tables import annotators, items, pictures, showings
 
-__all__ = ["Annotator", "Given", "Progress", "Store", "Study", "Vote", "open_study"]
+__all__ = ["Annotator", "AnnotatorProgress", "ShownItem", "Store", "Study", "Vote", "open_study"]
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ class Annotator:
 
 
 @dataclass(frozen=True)
-class Given:
+class ShownItem:
     """An item as it is shown to a person."""
 
     item: int
@@ -95,7 +95,7 @@ class Vote:
 
 
 @dataclass(frozen=True)
-class Progress:
+class AnnotatorProgress:
     """How far a person is, for those who run the study."""
 
     annotator: Annotator
@@ -106,13 +106,13 @@ class Progress:
 
 def open_study(place: str, *, clock: Callable[[], float] = time.time) -> Store:
     """A study that is there."""
-    url = database.url_of(place)
-    file = database.file_of(url)
+    url = database.parse_url(place)
+    file = database.sqlite_file(url)
     if file is not None and not file.is_file():
         raise ArgumentError(f"there is no study {file}: make one with beamsplit study create")
     engine = database.open_engine(url)
     try:
-        with database.explained(url), database.reading(engine).begin() as connection:
+        with database.explain_errors(url), database.read_only(engine).begin() as connection:
             study = _read_study(connection, url)
     except BaseException:
         engine.dispose()
@@ -122,12 +122,14 @@ def open_study(place: str, *, clock: Callable[[], float] = time.time) -> Store:
 
 def _read_study(connection: Connection, url: URL) -> Study:
     if not inspect(connection).has_table(tables.study.name):
-        raise ArgumentError(f"{database.shown(url)} has no study: make one with beamsplit study create")
+        raise ArgumentError(
+            f"{database.display_name(url)} has no study: make one with beamsplit study create"
+        )
     row = connection.execute(select(tables.study)).one()
     if row.version != tables.VERSION:
         raise ArgumentError(
-            f"{database.shown(url)} is a study of version {row.version}, and this beamsplit reads version "
-            f"{tables.VERSION}: use the beamsplit that made it"
+            f"{database.display_name(url)} is a study of version {row.version}, and this beamsplit reads "
+            f"version {tables.VERSION}: use the beamsplit that made it"
         )
     rules = claims.Rules(row.votes, row.share, row.patience, row.seed)
     about = (row.first, row.second, row.question, row.consent)
@@ -140,7 +142,7 @@ class Store:
     def __init__(self, engine: Engine, study: Study, clock: Callable[[], float]) -> None:
         self.study = study
         self._engine = engine
-        self._reading = database.reading(engine)
+        self._reading = database.read_only(engine)
         self._clock = clock
 
     def close(self) -> None:
@@ -192,20 +194,20 @@ class Store:
 
     # Items and votes
 
-    def give(self, annotator: Annotator) -> Given | None:
+    def give(self, annotator: Annotator) -> ShownItem | None:
         """The item that is this person's now; none where nothing is left for them."""
 
-        def claim(connection: Connection) -> Given | None:
-            showing = claims.give(connection, self.study.rules, annotator.id, self._clock())
+        def claim(connection: Connection) -> ShownItem | None:
+            showing = claims.give_item(connection, self.study.rules, annotator.id, self._clock())
             return None if showing is None else _given(connection, showing)
 
         return self._write(claim)
 
-    def vote(self, annotator: Annotator, item: int, side: str) -> claims.Fate:
+    def vote(self, annotator: Annotator, item: int, side: str) -> claims.VoteResult:
         """Count a vote for the list on that side; once it is counted, it is on the disk."""
         if side not in ("left", "right"):
             raise ArgumentError(f"side is {checks.shown(side)}: give 'left' or 'right'")
-        return self._write(lambda c: claims.cast(c, annotator.id, item, side, self._clock()))
+        return self._write(lambda c: claims.cast_vote(c, annotator.id, item, side, self._clock()))
 
     def standing(self, annotator: Annotator) -> claims.Standing:
         with self._reading.begin() as connection:
@@ -246,10 +248,10 @@ class Store:
         with self._reading.begin() as connection:
             return [Vote(name, f"a{number}", *rest) for name, number, *rest in connection.execute(asked)]
 
-    def progress(self) -> list[Progress]:
+    def progress(self) -> list[AnnotatorProgress]:
         votes = self.votes()
         return [
-            Progress(
+            AnnotatorProgress(
                 each,
                 sum(vote.annotator == each.name and not vote.check for vote in votes),
                 sum(vote.annotator == each.name and vote.check for vote in votes),
@@ -265,7 +267,7 @@ class Store:
             try:
                 with self._engine.begin() as connection:
                     return work(connection)
-            except (claims.LostError, *database.RETRIED):
+            except (claims.SlotTakenError, *database.RETRIED):
                 if time.monotonic() > until:
                     raise
             time.sleep(0.001 * (1 + secrets.randbelow(50)))
@@ -275,8 +277,8 @@ def _annotator(row: Any) -> Annotator:
     return Annotator(row.id, row.token, row.agreed, row.declined)
 
 
-def _given(connection: Connection, showing: claims.Showing) -> Given:
+def _given(connection: Connection, showing: claims.Showing) -> ShownItem:
     row = connection.execute(select(items).where(items.c.id == showing.item)).one()
     lists = tuple(row.first), tuple(row.second)
     left, right = lists if showing.left == "first" else lists[::-1]
-    return Given(row.id, row.input, row.picture is not None, left, right)
+    return ShownItem(row.id, row.input, row.picture is not None, left, right)
