@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from beamsplit.errors import ArgumentError
 
-__all__ = ["HEADERS", "SecurityHeaders", "address", "listen"]
+__all__ = ["HEADERS", "UVICORN_OPTIONS", "SecurityHeaders", "address", "listen"]
 
 # The types of ASGI. They are written out because this module is imported where no server is installed.
 Message: TypeAlias = MutableMapping[str, Any]
@@ -25,6 +25,14 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
 }
 """Headers of every response, beside a content security policy."""
+
+UVICORN_OPTIONS: dict[str, Any] = {
+    "http": "h11",  # which limits the head of a request to 16 KB; uvicorn's other parser has no limit
+    "ws": "none",
+    "log_level": "error",  # malformed requests are logged as warnings, and anyone can send many
+    "access_log": False,  # the addresses of a study contain secret tokens
+    "server_header": False,
+}
 
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 

@@ -21,7 +21,7 @@ ITEMS, VOTES, PEOPLE = 15, 3, 5
 
 def test_killed_in_the_midst(studies: Studies, tmp_path: Path) -> None:
     store = studies.create(plan(items=ITEMS, votes=VOTES, annotators=PEOPLE))
-    server = Server(studies.place, tmp_path)
+    server = Server(studies.location, tmp_path)
     visitors = [Visitor(server.port, each.token) for each in store.annotators()]
     server.start()
     try:

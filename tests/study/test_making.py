@@ -86,7 +86,7 @@ def test_no_picture(tmp_path: Path) -> None:
     pytest.importorskip("PIL")
     (tmp_path / "text.jpg").write_text("text")
     for name in ("text.jpg", "none.jpg"):
-        with pytest.raises(ArgumentError, match=f"{name} is no picture that can be read"):
+        with pytest.raises(ArgumentError, match=f"{name} cannot be read as a picture"):
             to_jpeg(tmp_path / name)
 
 
@@ -156,7 +156,7 @@ def test_what_people_will_wonder_about_is_said(capsys: pytest.CaptureFixture[str
             "line 1 has no number under \"complexity\": 'high'",
         ),
         ({"id": 0, "hypotheses": ["x"], "image": 3}, 'line 1 has no path under "image": 3'),
-        ({"id": 0, "hypotheses": ["x"], "image": "none.jpg"}, "none.jpg is no picture that can be read"),
+        ({"id": 0, "hypotheses": ["x"], "image": "none.jpg"}, "none.jpg cannot be read as a picture"),
     ],
 )
 def test_lines_that_are_wrong(tmp_path: Path, line: dict[str, Any], message: str) -> None:

@@ -20,8 +20,8 @@ def votes(item: str, choices: str, left: str = "first", answer: str | None = Non
     """Of a1, a2, ... in order: 1 is for the first list, 2 for the second, a point for nobody."""
     methods = {"1": "first", "2": "second"}
     return [
-        Vote(item, f"a{place}", left, methods[choice], 0.0, 1.0, answer)
-        for place, choice in enumerate(choices, 1)
+        Vote(item, f"a{number}", left, methods[choice], 0.0, 1.0, answer)
+        for number, choice in enumerate(choices, 1)
         if choice != "."
     ]
 
@@ -58,7 +58,7 @@ def test_the_bootstrap_draws_items_not_votes() -> None:
 def test_items_that_are_all_alike_have_no_bootstrap_interval() -> None:
     found = figures(data({"x": "222", "y": "222"}))
     assert found["preference"]["votes"] == {"count": 6, "of": 6, "share": 1.0, "low": None, "high": None}
-    assert "No preference is shown: the interval of items has 50% in it." in markdown(found)
+    assert "No preference is shown: the interval of items includes 50%." in markdown(found)
 
 
 def test_ties_count_for_neither() -> None:

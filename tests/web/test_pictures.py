@@ -78,9 +78,9 @@ def test_kinds_of_files(client: TestClient, kind: str) -> None:
 @pytest.mark.parametrize(
     ("data", "line"),
     [
-        ("äöü", "picture.data is not base64: send the file's bytes encoded so"),
-        ("abc", "picture.data is not base64: send the file's bytes encoded so"),
-        ("data:image/png;base64,aaaa", "picture.data is not base64: send the file's bytes encoded so"),
+        ("äöü", "picture.data is not base64: send the file's bytes as base64"),
+        ("abc", "picture.data is not base64: send the file's bytes as base64"),
+        ("data:image/png;base64,aaaa", "picture.data is not base64: send the file's bytes as base64"),
         ("", "the picture is not a JPEG, PNG, WebP, GIF or BMP file: save it as one of them"),
         (
             b"%!PS-Adobe-3.0 EPSF-3.0\n",
@@ -119,7 +119,7 @@ def test_a_jpeg_of_many_scans(client: TestClient) -> None:
     scans = whole.count(b"\xff\xda")
     assert scans > 1
     assert ask(client, whole + b"\xff\xda" * (100 - scans)).status_code == 200
-    line = "the picture is a JPEG of 101 scans, more than 100: save it anew"
+    line = "the picture is a JPEG of 101 scans, more than 100: save it again"
     assert refused(client, 422, whole + b"\xff\xda" * (101 - scans)) == line
     assert ask(client, picture(kind="PNG") + b"\xff\xda" * 101).status_code == 200
 

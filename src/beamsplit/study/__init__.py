@@ -1,8 +1,8 @@
-"""Which of two lists people prefer: studies as the paper's, for any two lists of outputs.
+"""Ask people which of two lists of outputs they prefer, as the paper did.
 
 create_study("pilot.db", StudyPlan(first="beam search", second="diverse", items=...))
-make_app(open_study("pilot.db"))                  pages for annotators and for those who run the study
-figures(collect_data(open_study("pilot.db")))         what came of it, ready for JSON
+make_app(open_study("pilot.db"))                  the pages for annotators and administrators
+figures(collect_data(open_study("pilot.db")))         the report, ready for JSON
 """
 
 from beamsplit.extras import need

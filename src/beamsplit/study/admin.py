@@ -1,4 +1,4 @@
-"""The page of those who run a study."""
+"""The page for the people who run a study."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from beamsplit.study.store import Store
 
 __all__ = ["AdminPages"]
 
-_MOST = 100
-# A picture in SVG brings its own styles, and nothing else.
+_MAX_ADDED = 100
+# An SVG picture has styles inside, and needs nothing else.
 _SVG = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"}
 
 
 class AdminPages:
-    """Progress, links, report and votes, for whoever has the link to them."""
+    """Progress, links, report and votes, for everyone who has the admin link."""
 
     def __init__(self, store: Store, pages: Pages, origin: str) -> None:
         self._store, self._pages, self._origin = store, pages, origin
@@ -52,8 +52,8 @@ class AdminPages:
             voted=sum(each.votes for each in people),
             people=[(each, self._pages.address("a", each.annotator.token)) for each in people],
             sections=words.sections(found),
-            about=words.about(found),
-            most=_MOST,
+            about=words.summary(found),
+            most=_MAX_ADDED,
         )
 
     def plot(self, request: Request) -> Response:
@@ -78,8 +78,8 @@ class AdminPages:
         token = self._token(request)
         fields = await read_form(request, self._store.form_token(token), self._origin)
         count = fields.get("count", "")
-        if not (count.isascii() and count.isdigit() and 1 <= int(count[:9]) <= _MOST):
-            raise HTTPException(400, f"Please give a number from 1 to {_MOST}.")
+        if not (count.isascii() and count.isdigit() and 1 <= int(count[:9]) <= _MAX_ADDED):
+            raise HTTPException(400, f"Please give a number from 1 to {_MAX_ADDED}.")
         await run_in_threadpool(self._store.add_annotators, int(count))
         return RedirectResponse(self._pages.path("admin", token) + "#people", status_code=303)
 

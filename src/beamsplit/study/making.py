@@ -1,4 +1,4 @@
-"""Plans of studies: from lists in files, or from two strategies and a model."""
+"""Make plans of studies, from lists in files or from two strategies and a model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from beamsplit.study.reading import clean, read_ids, read_sources, read_texts
 __all__ = ["SHOWN", "ListPair", "check_items", "lists_from_files", "lists_from_strategies", "make_plan"]
 
 SHOWN = 5
-"""Outputs of each list that people are shown. The paper does not say how many of its 20 they saw."""
+"""Outputs shown of each list. The paper does not say how many of its 20 were shown."""
 
 Texts = Sequence[tuple[str, ...]]
 
@@ -29,7 +29,7 @@ _AVOID = "This line checks that people read: please choose the other list."
 
 @dataclass(frozen=True)
 class ListPair:
-    """The lists of two methods for the same inputs, and what is known of these."""
+    """The lists of two methods for the same inputs, and what is known about the inputs."""
 
     methods: tuple[str, str]
     ids: tuple[str, ...]
@@ -38,24 +38,24 @@ class ListPair:
     about: Sequence[Source]
 
 
-# Where lists come from
+# Lists
 
 
 def lists_from_files(
     files: Mapping[str, Path], task: Path | None = None, limit: int | None = None
 ) -> ListPair:
-    """Of files, by the names of their methods; the inputs are the task's, or else the first file's."""
-    one, other = _two(files)
+    """Read lists from files, by method. The inputs are those of the task, or else of the first file."""
+    one, other = _two_names(files)
     ids = list(read_sources(task)) if task is not None else read_ids(files[one])
-    ids = [ids[place] for place in _spread(len(ids), limit)]
+    ids = [ids[index] for index in _spread(len(ids), limit)]
     first, second = (read_texts(path, ids) for path in files.values())
     known = [read_sources(path) for path in [*([task] if task else []), *files.values()]]
-    return ListPair((one, other), tuple(ids), first, second, [_about(each, known) for each in ids])
+    return ListPair((one, other), tuple(ids), first, second, [_merge_sources(each, known) for each in ids])
 
 
 def lists_from_strategies(content: Mapping[str, Any], settings: Settings) -> ListPair:
-    """Of an experiment with two methods: what a TOML file for `beamsplit evaluate` would say."""
-    one, other = _two(content["methods"])
+    """Decode the lists of two methods. `content` is what a TOML file for `beamsplit evaluate` contains."""
+    one, other = _two_names(content["methods"])
     experiment = experiment_of(content, "the command")
     prepared = prepare(experiment, settings, scored=False)
     task = prepared.task
@@ -64,11 +64,11 @@ def lists_from_strategies(content: Mapping[str, Any], settings: Settings) -> Lis
         for method in experiment.methods
     )
     own = Path(experiment.task)
-    known = [read_sources(own)] if own.suffix == ".jsonl" else [_texts_of(task)]
-    return ListPair((one, other), task.ids, first, second, [_about(each, known) for each in task.ids])
+    known = [read_sources(own)] if own.suffix == ".jsonl" else [_task_sources(task)]
+    return ListPair((one, other), task.ids, first, second, [_merge_sources(each, known) for each in task.ids])
 
 
-def _two(methods: Mapping[str, Any]) -> tuple[str, str]:
+def _two_names(methods: Mapping[str, Any]) -> tuple[str, str]:
     names = list(methods)
     if len(names) != 2:
         given = ", ".join(names) or "none"
@@ -76,14 +76,14 @@ def _two(methods: Mapping[str, Any]) -> tuple[str, str]:
     return names[0], names[1]
 
 
-def _texts_of(task: Any) -> dict[str, Source]:
+def _task_sources(task: Any) -> dict[str, Source]:
     difficulty = task.difficulty or [None] * len(task.ids)
     texts = [clean(each) if isinstance(each, str) else "" for each in task.inputs]
     rows = zip(task.ids, texts, difficulty, strict=True)
     return {name: Source(text=text, difficulty=number) for name, text, number in rows}
 
 
-def _about(name: str, known: Sequence[Mapping[str, Source]]) -> Source:
+def _merge_sources(name: str, known: Sequence[Mapping[str, Source]]) -> Source:
     found = Source()
     for each in known:
         found = found.completed(each.get(name, Source()))
@@ -91,12 +91,12 @@ def _about(name: str, known: Sequence[Mapping[str, Source]]) -> Source:
 
 
 def _spread(whole: int, count: int | None) -> list[int]:
-    """So many places, evenly spread."""
+    """Return `count` indices, evenly spread."""
     count = whole if count is None else min(count, whole)
-    return [place * whole // count for place in range(count)]
+    return [number * whole // count for number in range(count)]
 
 
-# From lists to a plan
+# Plans
 
 
 def make_plan(
@@ -108,12 +108,12 @@ def make_plan(
     predicted: bool = False,
     **settings: Any,
 ) -> StudyPlan:
-    """A plan of a study about these lists, less repeats if wanted; `settings` are those of `StudyPlan`."""
+    """Return a plan for these lists. `settings` are those of `StudyPlan`."""
     checks.at_least("shown", shown, 1)
     checks.at_least("attention", attention, 0)
-    about = _with_complexity(lists.about) if predicted else lists.about
+    sources = _predict_complexity(lists.about) if predicted else lists.about
     first, second = ([_cut(texts, shown, unique) for texts in each] for each in (lists.first, lists.second))
-    items = tuple(map(_item, lists.ids, about, first, second))
+    items = tuple(map(_make_item, lists.ids, sources, first, second))
     _warn(items)
     one, other = lists.methods
     return StudyPlan(first=one, second=other, items=items, checks=check_items(items, attention), **settings)
@@ -123,34 +123,34 @@ def _cut(texts: tuple[str, ...], shown: int, unique: bool) -> tuple[str, ...]:
     return tuple(dict.fromkeys(texts) if unique else texts)[:shown]
 
 
-def _item(name: str, about: Source, first: tuple[str, ...], second: tuple[str, ...]) -> NewItem:
+def _make_item(name: str, source: Source, first: tuple[str, ...], second: tuple[str, ...]) -> NewItem:
     return NewItem(
         name=name,
-        input=about.text,
-        picture=None if about.image is None else to_jpeg(about.image),
+        input=source.text,
+        picture=None if source.image is None else to_jpeg(source.image),
         first=first,
         second=second,
-        complexity=about.complexity,
-        difficulty=about.difficulty,
+        complexity=source.complexity,
+        difficulty=source.difficulty,
     )
 
 
-def _with_complexity(about: Sequence[Source]) -> list[Source]:
-    """As the network for it sees the pictures."""
-    images = [each.image for each in about if each.image is not None]
-    if len(images) != len(about):
+def _predict_complexity(sources: Sequence[Source]) -> list[Source]:
+    """Return the sources with the complexity that the model predicts from their pictures."""
+    images = [each.image for each in sources if each.image is not None]
+    if len(images) != len(sources):
         raise ArgumentError(
-            f"complexity is predicted from pictures, and {len(about) - len(images)} of {len(about)} inputs "
-            'have none: give all an "image", or numbers under "complexity"'
+            f"complexity is predicted from pictures, and {len(sources) - len(images)} of {len(sources)} "
+            'inputs have none: give all an "image", or numbers under "complexity"'
         )
     from beamsplit.models import Complexity
 
     scores = Complexity.load().predict(images).tolist()
-    return [replace(each, complexity=score) for each, score in zip(about, scores, strict=True)]
+    return [replace(each, complexity=score) for each, score in zip(sources, scores, strict=True)]
 
 
 def _warn(items: Sequence[NewItem]) -> None:
-    """Of what people will wonder about."""
+    """Warn of items that will puzzle people."""
     bare = sum(not item.input and item.picture is None for item in items)
     same = sum(item.first == item.second for item in items)
     if bare:
@@ -163,14 +163,14 @@ def _warn(items: Sequence[NewItem]) -> None:
 
 
 def check_items(items: Sequence[NewItem], count: int) -> tuple[NewItem, ...]:
-    """Checks of attention: an input of the study, lists of another, and a line that says which to choose."""
+    """Return attention checks: an input, the lists of another, and a line that says which list to choose."""
     made = []
     for number in range(count):
         seen = items[number * len(items) // count]
         texts = items[(number * len(items) // count + 1) % len(items)]
         answer = ("first", "second")[number % 2]
         lines = (_CHOOSE, _AVOID) if answer == "first" else (_AVOID, _CHOOSE)
-        first, second = (_amid(t, line) for t, line in zip((texts.first, texts.second), lines, strict=True))
+        first, second = (_insert(t, line) for t, line in zip((texts.first, texts.second), lines, strict=True))
         name = f"check {number + 1}"
         made.append(
             NewItem(
@@ -180,7 +180,7 @@ def check_items(items: Sequence[NewItem], count: int) -> tuple[NewItem, ...]:
     return tuple(made)
 
 
-def _amid(texts: tuple[str, ...], line: str) -> tuple[str, ...]:
-    """In the middle, where only those who read find it."""
+def _insert(texts: tuple[str, ...], line: str) -> tuple[str, ...]:
+    """Put the line in the middle, where only those who read find it."""
     middle = len(texts) // 2
     return (*texts[:middle], line, *texts[middle + 1 :])

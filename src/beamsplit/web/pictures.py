@@ -31,7 +31,7 @@ def decode_base64(text: str, limits: DemoLimits) -> bytes:
     try:
         data = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise Problem(422, "picture.data is not base64: send the file's bytes encoded so") from error
+        raise Problem(422, "picture.data is not base64: send the file's bytes as base64") from error
     if len(data) > limits.picture_bytes:
         raise _too_large(limits)
     return data
@@ -51,7 +51,7 @@ def picture_features(data: bytes, limits: DemoLimits) -> Tensor:
 def _check_scans(data: bytes, kind: str | None) -> None:
     """Refuse progressive JPEGs of many scans, each of which costs a pass over the whole picture."""
     if kind in ("JPEG", "MPO") and (scans := data.count(_SCAN)) > _MAX_SCANS:
-        raise Problem(422, f"the picture is a JPEG of {scans:,} scans, more than {_MAX_SCANS}: save it anew")
+        raise Problem(422, f"the picture is a JPEG of {scans:,} scans, more than {_MAX_SCANS}: save it again")
 
 
 def _open(data: bytes) -> Image.Image:

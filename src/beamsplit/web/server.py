@@ -10,10 +10,11 @@ import socket
 import uvicorn
 from fastapi import FastAPI
 
+from beamsplit.serving import UVICORN_OPTIONS
+
 __all__ = ["make_server"]
 
 _SHUTDOWN_SECONDS = 2
-_HEAD_BYTES = 16_384
 
 
 def make_server(app: FastAPI) -> uvicorn.Server:
@@ -22,16 +23,7 @@ def make_server(app: FastAPI) -> uvicorn.Server:
     uvicorn's `limit_concurrency` is left alone: it counts open connections, so that a few silent ones would
     shut out everybody else. `ConcurrencyLimit` counts requests.
     """
-    config = uvicorn.Config(
-        app,
-        http="h11",  # uvicorn's other parser has no limit on the size of a request's head
-        h11_max_incomplete_event_size=_HEAD_BYTES,
-        ws="none",
-        log_level="error",  # malformed requests are logged as warnings, and anyone can send many
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
-    )
+    config = uvicorn.Config(app, timeout_graceful_shutdown=_SHUTDOWN_SECONDS, **UVICORN_OPTIONS)
     return _Server(config, app)
 
 
