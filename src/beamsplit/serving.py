@@ -27,7 +27,7 @@ HEADERS = {
 """Headers of every response, beside a content security policy."""
 
 UVICORN_OPTIONS: dict[str, Any] = {
-    "http": "h11",  # which limits the head of a request to 16 KB; uvicorn's other parser has no limit
+    "http": "h11",  # refuses a head that does not end; uvicorn's other parser has no limit
     "ws": "none",
     "log_level": "error",  # malformed requests are logged as warnings, and anyone can send many
     "access_log": False,  # the addresses of a study contain secret tokens

@@ -74,7 +74,7 @@ def _wait(folder: Path) -> None:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where a study can be made."""
+    """Return a location for a new study."""
     if request.param == "sqlite":
         return str(tmp_path / "study.db")
     return fresh(request.getfixturevalue("cluster"))

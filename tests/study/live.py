@@ -42,7 +42,7 @@ class Server:
         raise AssertionError("the server did not start")
 
     def kill(self) -> None:
-        """As a power cut would."""
+        """Kill the server, like a power cut."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

@@ -12,7 +12,7 @@ CHECK = NewItem(name="check", first=("choose this list",), second=("choose the o
 
 
 def plan(items: int = 4, **changes: Any) -> StudyPlan:
-    """Of items 0, 1, ...: their lists are of BS and of DBS."""
+    """Return a plan with items 0, 1, ..., whose lists are of BS and DBS."""
     made = tuple(item(str(number), complexity=float(number)) for number in range(items))
     return StudyPlan(
         **{"first": "BS", "second": "DBS", "items": made, "votes": 2, "annotators": 3, **changes}

@@ -117,7 +117,7 @@ def test_two_people_at_once(store: Store, server: Server) -> None:
 
 
 def alone(work: Callable[..., None], *arguments: Any) -> None:
-    """In a thread of its own: Playwright allows one in each, and other tests may have theirs here."""
+    """Run in a thread of its own: Playwright allows one browser a thread, and other tests may have theirs."""
     with ThreadPoolExecutor(1) as pool:
         pool.submit(work, *arguments).result()
 

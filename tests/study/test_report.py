@@ -17,7 +17,7 @@ from beamsplit.study.words import markdown
 
 
 def votes(item: str, choices: str, left: str = "first", answer: str | None = None) -> list[Vote]:
-    """Of a1, a2, ... in order: 1 is for the first list, 2 for the second, a point for nobody."""
+    """Return votes of a1, a2, ...: 1 is for the first list, 2 for the second, a point is no vote."""
     methods = {"1": "first", "2": "second"}
     return [
         Vote(item, f"a{number}", left, methods[choice], 0.0, 1.0, answer)

@@ -126,7 +126,7 @@ def encoded(data: bytes) -> str:
 
 
 def events(content: str) -> Iterator[tuple[str, Any]]:
-    """From server-sent events, their names and what they say."""
+    """Yield the names and data of server-sent events."""
     for block in content.split("\n\n")[:-1]:
         name, data = block.split("\n")
         yield name.removeprefix("event: "), json.loads(data.removeprefix("data: "))

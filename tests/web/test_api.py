@@ -1,4 +1,4 @@
-"""The interface: what it answers is what the library finds, and what it refuses it refuses in one line."""
+"""The API: it returns what the library finds, and refuses bad requests in one line."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def refused(client: TestClient, status: int, path: str = "/api/decode", **asked:
 
 
 def expected(choice: Choice, max_length: int = 60, seed: int = 0) -> Any:
-    """What the library finds, without the web."""
+    """Return what the library finds, without the web."""
     model, method = SHARED("en-fr"), choice.method
     (found,) = beamsplit.decode(
         method.guided(model),
@@ -292,7 +292,7 @@ def test_bodies_that_are_not_requests(client: TestClient, body: bytes) -> None:
 
 
 def test_requests_are_read_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that others are answered meanwhile."""
+    """Other requests are answered meanwhile."""
 
     def parse_here(body: bytes, limits: DemoLimits) -> DecodeRequest:
         with pytest.raises(RuntimeError, match="no running event loop"):

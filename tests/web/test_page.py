@@ -160,7 +160,7 @@ def test_another_change_ends_the_search_under_way(browser: Any, page_server: Ser
 
 
 def test_in_the_middle_of_a_search(browser: Any, page_server: Server) -> None:
-    """What is shown can be saved, what is not yet found cannot be copied, and a slip ends it."""
+    """A step can be saved, an unfinished result cannot be copied, and a wrong value ends the search."""
     page = browser.new_page(reduced_motion="no-preference")
     page.goto(f"{page_server.url}/#model=slow&text=x&length=90")
     page.wait_for_selector("#progress:text-matches('Step [2-9]')", timeout=15_000)
@@ -340,7 +340,7 @@ def test_errors_are_shown_and_go_away(page: Any) -> None:
 def test_a_file_that_is_no_picture_is_refused_here(
     pictured: Any, kind: str, content: bytes, line: str
 ) -> None:
-    """And the one before it stays."""
+    """The picture before it stays."""
     before = pictured.locator("#picture-name").inner_text()
     pictured.set_input_files("#file", {"name": "a.png", "mimeType": kind, "buffer": content})
     pictured.wait_for_selector(f"#error:text('{line.format('a.png')}')")

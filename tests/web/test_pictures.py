@@ -109,7 +109,7 @@ def test_a_file_that_was_cut_off(client: TestClient, kind: str, share: float) ->
 
 
 def test_a_photo_of_24_megapixels_is_not_too_large(client: TestClient) -> None:
-    """As telephones take them; of this one there is no more than the header."""
+    """Telephones take such photos. This file is only a header."""
     assert "damaged" in refused(client, 422, header_of_png(5_712, 4_284))
 
 
@@ -155,7 +155,7 @@ def test_limits_of_pictures() -> None:
 
 
 def test_a_picture_never_touches_the_disk(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also one that is larger than a megabyte, where upload forms would be written to a file."""
+    """Not even one of more than a megabyte, which upload forms would write to a file."""
     from PIL import Image
 
     side = 1_100

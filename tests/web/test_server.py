@@ -72,7 +72,7 @@ def test_malformed_requests_and_long_heads_are_refused(serve: Serve, sent: bytes
 
 
 def stopped(server: Server, asked: Any, path: str, ends: Any) -> bytes:
-    """What a client is told whose search is under way when the server ends."""
+    """Return what a client reads whose search is running when the server ends."""
     with server.connect() as connection:
         connection.sendall(request(asked, path))
         ends()

@@ -41,18 +41,18 @@ class AdminPages:
 
     def page(self, request: Request) -> Response:
         token = self._token(request)
-        found = self._figures()
+        report = self._figures()
         people = self._store.progress()
         return self._pages.render(
             "admin.html",
             here=self._pages.path("admin", token),
             form=self._store.form_token(token),
             study=self._store.study,
-            found=found,
+            report=report,
             voted=sum(each.votes for each in people),
             people=[(each, self._pages.address("a", each.annotator.token)) for each in people],
-            sections=words.sections(found),
-            about=words.summary(found),
+            sections=words.sections(report),
+            about=words.summary(report),
             most=_MAX_ADDED,
         )
 

@@ -23,16 +23,16 @@ _DARK = "#444444"
 _ITEMS, _VOTES = "#0072B2", "#D55E00"  # Okabe and Ito's, for the colour-blind too
 
 
-def draw_plot(found: Figures, kind: str = "svg") -> bytes:
+def draw_plot(report: Figures, kind: str = "svg") -> bytes:
     """Return the content of the plot's file. The same figures give the same bytes."""
     extras.need("matplotlib", "the plot of a study", "study")
     with style():
-        figure = _figure(found)
+        figure = _figure(report)
     return content(figure, kind)
 
 
-def _figure(found: Figures) -> Figure:
-    panels = _panels(found)
+def _figure(report: Figures) -> Figure:
+    panels = _panels(report)
     widths = [1 + len(bars) for _, bars in panels]
     size = (max(5.5, 1.1 * sum(widths) + 1.5), 4.2)
     from matplotlib.figure import Figure
@@ -41,19 +41,19 @@ def _figure(found: Figures) -> Figure:
     all_axes = figure.subplots(1, len(panels), sharey=True, squeeze=False, width_ratios=widths)[0]
     for axes, (title, bars) in zip(all_axes, panels, strict=True):
         _draw(axes, title, bars)
-    label = f"{found['second']} preferred to {found['first']}"
+    label = f"{report['second']} preferred to {report['first']}"
     all_axes[0].set_ylabel("\n".join(textwrap.wrap(label, 45)))
     columns = 2 if size[0] >= _TWO_COLUMNS else 1
     figure.legend(*all_axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=columns)
     return figure
 
 
-def _panels(found: Figures) -> list[tuple[str, list[Bar]]]:
+def _panels(report: Figures) -> list[tuple[str, list[Bar]]]:
     by = [
         (f"By {key}", [(f"{b['range']}\n({b['items']})", b["preference"]) for b in part["bins"]])
-        for key, part in found["by"].items()
+        for key, part in report["by"].items()
     ]
-    return [("All", [(f"all\n({found['items']})", found["preference"])]), *by]
+    return [("All", [(f"all\n({report['items']})", report["preference"])]), *by]
 
 
 def _draw(axes: Axes, title: str, bars: Sequence[Bar]) -> None:

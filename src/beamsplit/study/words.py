@@ -25,18 +25,18 @@ class Section:
     notes: Sequence[str] = ()
 
 
-def sections(found: Figures) -> list[Section]:
+def sections(report: Figures) -> list[Section]:
     """Return the sections of a report."""
-    by = [_by(found, key, part) for key, part in found["by"].items()]
-    if not found["votes"]:
-        return [_preference(found)]
-    return [_preference(found), *by, _spread(found), _people(found)]
+    by = [_by(report, key, part) for key, part in report["by"].items()]
+    if not report["votes"]:
+        return [_preference(report)]
+    return [_preference(report), *by, _spread(report), _people(report)]
 
 
-def markdown(found: Figures) -> str:
+def markdown(report: Figures) -> str:
     """Return a report as Markdown."""
-    lines = [f"## {found['second']} against {found['first']}", "", summary(found), ""]
-    for section in sections(found):
+    lines = [f"## {report['second']} against {report['first']}", "", summary(report), ""]
+    for section in sections(report):
         lines += [
             f"### {section.title}",
             "",
@@ -52,26 +52,26 @@ def _cells(texts: Sequence[str]) -> list[str]:
     return [" ".join(text.replace("|", r"\|").split()) for text in texts]
 
 
-def summary(found: Figures) -> str:
+def summary(report: Figures) -> str:
     """Return one sentence about the data."""
-    out = found["left_out"]
+    out = report["left_out"]
     left_out = ""
     if out["annotators"]:
         names = ", ".join(out["annotators"])
         left_out = f" Left out: {names}, who failed an attention check, with {out['votes']} votes."
     return (
-        f"{found['items']} items, {found['votes']} of {found['votes_wanted']} votes, "
-        f"{found['annotators']} annotator{'s' * (found['annotators'] != 1)}.{left_out}"
+        f"{report['items']} items, {report['votes']} of {report['votes_wanted']} votes, "
+        f"{report['annotators']} annotator{'s' * (report['annotators'] != 1)}.{left_out}"
     )
 
 
-def _preference(found: Figures) -> Section:
-    preference = found["preference"]
+def _preference(report: Figures) -> Section:
+    preference = report["preference"]
     rows = [
-        (f"items where most prefer {found['second']}", *_figure(preference["items"])),
-        (f"votes for {found['second']}", *_figure(preference["votes"])),
+        (f"items where most prefer {report['second']}", *_figure(preference["items"])),
+        (f"votes for {report['second']}", *_figure(preference["votes"])),
     ]
-    notes = [*_ties(preference), *_verdict(found)]
+    notes = [*_ties(preference), *_verdict(report)]
     return Section("Preference", ("", "share", "95% interval", "of"), rows, notes)
 
 
@@ -103,9 +103,9 @@ def _plural(count: int, word: str) -> str:
     return word if count == 1 else f"{word}s"
 
 
-def _verdict(found: Figures) -> list[str]:
+def _verdict(report: Figures) -> list[str]:
     """Say which list people prefer by the interval of votes, or by that of items where there are few."""
-    preference = found["preference"]
+    preference = report["preference"]
     few = preference["items"]["of"] + preference["items"]["ties"] < _FEW
     of = "items" if few or preference["votes"]["low"] is None else "votes"
     share = preference[of]
@@ -117,13 +117,13 @@ def _verdict(found: Figures) -> list[str]:
         else []
     )
     if share["low"] > 0.5 or share["high"] < 0.5:
-        winner = found["second"] if share["low"] > 0.5 else found["first"]
+        winner = report["second"] if share["low"] > 0.5 else report["first"]
         return [*hint, f"People prefer {winner}: the interval of {of} excludes 50%."]
     return [*hint, f"No preference is shown: the interval of {of} includes 50%."]
 
 
-def _by(found: Figures, key: str, part: Figures) -> Section:
-    second = found["second"]
+def _by(report: Figures, key: str, part: Figures) -> Section:
+    second = report["second"]
     head = (key, "items", f"{second} preferred", "95% interval", "ties", "votes", "95% interval")
     rows = [_bin(each) for each in part["bins"]]
     return Section(f"By {key}", head, rows, [_correlation(key, second, part["spearman"])])
@@ -135,24 +135,24 @@ def _bin(part: Figures) -> tuple[str, ...]:
     return part["range"], str(part["items"]), *share, ties, _percent(votes["share"]), _interval(votes)
 
 
-def _correlation(key: str, second: str, found: Figures) -> str:
+def _correlation(key: str, second: str, result: Figures) -> str:
     name = f"Spearman's rank correlation of {key} and the share of votes for {second}"
-    if found["rho"] is None:
-        return f"{name}: none, because the {found['items']} items are too few or too much alike."
-    return f"{name}: ρ = {found['rho']:.2f}, {_p(found['p'])} ({found['items']} items)."
+    if result["rho"] is None:
+        return f"{name}: none, because the {result['items']} items are too few or too much alike."
+    return f"{name}: ρ = {result['rho']:.2f}, {_p(result['p'])} ({result['items']} items)."
 
 
 def _p(value: float) -> str:
     return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
 
 
-def _spread(found: Figures) -> Section:
-    rows = [(votes, str(count)) for votes, count in found["spread"].items()]
-    return Section("Distribution of votes", (f"votes for {found['second']}", "items"), rows)
+def _spread(report: Figures) -> Section:
+    rows = [(votes, str(count)) for votes, count in report["spread"].items()]
+    return Section("Distribution of votes", (f"votes for {report['second']}", "items"), rows)
 
 
-def _people(found: Figures) -> Section:
-    alpha, left, checks = found["agreement"]["krippendorff_alpha"], found["left_side"], found["attention"]
+def _people(report: Figures) -> Section:
+    alpha, left, checks = report["agreement"]["krippendorff_alpha"], report["left_side"], report["attention"]
     total = checks["passed"] + checks["failed"]
     rows = [
         (
