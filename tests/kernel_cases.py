@@ -15,9 +15,10 @@ import torch
 from torch import Tensor
 
 import beamsplit
-from beamsplit import BeamSearch, DiverseBeamSearch, Guided, ModelError, kernels
-from beamsplit.candidates import read
-from beamsplit.kernels import choose, shortlist
+from beamsplit import BeamSearch, DiverseBeamSearch, Guided, ModelError
+from beamsplit.search import kernels
+from beamsplit.search.kernels import choose, shortlist
+from beamsplit.search.shortlist import VocabularyReader
 from beamsplit.testing import PrefixHashModel
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -95,7 +96,7 @@ def check_shortlist() -> None:
         logits = (torch.randn(rows, vocabulary) * 3).to(kind).to(DEVICE)
         assert shortlist.knows(logits)
         made, normaliser = shortlist.shortlist(logits, width)
-        expected = read(logits).shortlist(width)
+        expected = VocabularyReader(logits).shortlist(width)
         if kind == torch.float32:  # without ties
             assert torch.equal(made.tokens, expected.tokens)
         assert bool((made.tokens.diff(dim=1) > 0).all())

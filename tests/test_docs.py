@@ -10,11 +10,14 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+import torch
 
-from beamsplit import cli
+from beamsplit import BeamSearch, cli, decode
+from beamsplit.diversity.names import TERMS
 from beamsplit.evaluation import Experiment
-from beamsplit.evaluation.methods import METHODS, OPTIONS, SAVED, TERMS
 from beamsplit.evaluation.scoring import LIST_METRICS, TEXT_METRICS
+from beamsplit.strategies.names import STRATEGIES
+from beamsplit.strategies.spec import OPTIONS
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -22,7 +25,7 @@ PAGE = (DOCS / "evaluate.md").read_text(encoding="utf-8")
 KEYS = [each.name for each in fields(Experiment)]
 
 
-@pytest.mark.parametrize("word", [*KEYS, *OPTIONS, *METHODS, SAVED, *TEXT_METRICS, *LIST_METRICS])
+@pytest.mark.parametrize("word", [*KEYS, *OPTIONS, "vary", "file", *STRATEGIES, *TEXT_METRICS, *LIST_METRICS])
 def test_what_an_experiment_may_say_is_explained(word: str) -> None:
     assert f"`{word}`" in PAGE
 
@@ -39,6 +42,31 @@ def test_the_examples_about_pictures_run() -> None:
     assert names["svg"].startswith("<svg ")
     assert names["diverse"].hypotheses.best.text == "J'ai froid."
     assert "as it grows" in names["so_far"]
+
+
+def test_the_examples_of_the_contract_run() -> None:
+    page = (DOCS / "contract.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    exec("\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)), names)
+    assert repr(names["ask"]).startswith("Advance(tokens=tensor([1, 2]), parents=tensor([0, 0])")
+    assert [h.tokens for h in names["step"].hypotheses[0]] == [(1,), (2,)]
+    model = names["Bigram"](torch.eye(3))
+    assert decode(model, [1], BeamSearch(beams=1), max_length=2)[0].best.tokens == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("widen", "start_with_room", "advance", "join", "fixed_rows", "keeps_earlier_steps"),
+        *("end", "to_text", "word_vectors", "language_model", "accepts", "fingerprint"),
+        *("Guided", "LogProbs", "Shortlist", "Room"),
+    ],
+)
+def test_all_that_a_model_may_offer_is_in_the_table(name: str) -> None:
+    """And nothing else is looked for: these are the names in `beamsplit.model`."""
+    table = (DOCS / "contract.md").read_text(encoding="utf-8").split("## The table")[1].split("\n## ")[0]
+    assert re.search(rf"\b{name}\b", table)
+    assert name in (ROOT / "src" / "beamsplit" / "model.py").read_text(encoding="utf-8")
 
 
 def test_the_picture_is_what_the_command_beside_it_draws(tmp_path: Path) -> None:

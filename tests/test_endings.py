@@ -21,7 +21,7 @@ from beamsplit import (
     decode,
     steps,
 )
-from beamsplit.huggingface.scoring import GenerationScorer
+from beamsplit.huggingface.scoring import AsIn455, GenerationScorer
 from beamsplit.testing import MarkovModel, PrefixHashModel
 
 STRATEGIES: list[Strategy] = [
@@ -159,7 +159,7 @@ def test_at_the_last_step_the_unfinished_count_even_if_the_ends_have_filled_the_
     (found,) = decode(COIN, [0], BeamSearch(beams=2), max_length=2, end=1, scorer=scorer)
     assert [(h.tokens, h.finished) for h in found] == [((1,), True), ((0, 0), False)]
     # In the group beam search that transformers had they did not.
-    old = GenerationScorer(length_penalty=0.0, early_stopping=True, groups_of_old=True)
+    old = GenerationScorer(length_penalty=0.0, early_stopping=True, stopping=AsIn455())
     (found,) = decode(COIN, [0], BeamSearch(beams=2), max_length=2, end=1, scorer=old)
     assert [(h.tokens, h.finished) for h in found] == [((1,), True), ((0, 1), True)]
 
@@ -170,4 +170,4 @@ def test_lists_stay_short_when_the_rule_ends_everything() -> None:
         model, [0], BeamSearch(beams=2), max_length=5, stop=lambda inputs, _: torch.ones_like(inputs)
     )
     (step,) = everything
-    assert step.moves[0].width < 500
+    assert step.selections[0].width < 500

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -481,7 +482,12 @@ def test_an_end_is_a_whole_number(end: Any) -> None:
         pytest.param(torch.full((4, 2), NAN), "^vectors must be finite", id="nan"),
         pytest.param(torch.full((4, 2), -INF), "^vectors must be finite", id="inf"),
         pytest.param(torch.zeros(0, 2), r"^vectors\b.*\[0, 2\]", id="empty"),
-        pytest.param([[1.0, 0.0]], r"^vectors must be a float tensor", id="list"),
+        pytest.param([[1.0, 0.0], [1.0]], r"^vectors must be a float tensor.*\[1\.0\]\]: ", id="ragged"),
+        pytest.param([[1, 0]], r"^vectors must be a float tensor.*int64 \[1, 2\]", id="int list"),
+        pytest.param(np.ones((4, 2), dtype=int), r"^vectors must be a float tensor.*int64", id="int array"),
+        pytest.param(np.array([["a"]]), r"^vectors must be a float tensor.*'a'", id="words"),
+        pytest.param("glove", r"^vectors must be a float tensor.*'glove'", id="name"),
+        pytest.param(None, r"^vectors must be a float tensor.*None", id="None"),
     ],
 )
 def test_word_vectors_are_a_finite_table(vectors: Any, pattern: str) -> None:
@@ -501,7 +507,7 @@ def test_word_vectors_cover_the_vocabulary(size: int) -> None:
     ids=["class", "None", "name", "embedding", "tensor"],
 )
 def test_only_a_hard_term_can_be_softened(of: Any) -> None:
-    pattern = r"^of must be Hamming\(\), Cumulative\(\.\.\.\) or NGram\(\.\.\.\), not "
+    pattern = r"^of must be Hamming\(\), Cumulative\(\.\.\.\) or NGram\(\.\.\.\), not .*soft_penalty"
     expect(ArgumentError, pattern, lambda: Embedding(vectors=torch.ones(4, 2), of=of))
 
 

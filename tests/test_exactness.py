@@ -32,9 +32,9 @@ from beamsplit import (
     StochasticBeamSearch,
     Strategy,
     decode,
-    noise,
 )
-from beamsplit.candidates import top_tokens
+from beamsplit.search import noise
+from beamsplit.search.shortlist import top_tokens
 from beamsplit.testing import MarkovModel, PrefixHashModel, reference_search, rescore
 
 exact = settings(

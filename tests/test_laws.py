@@ -30,9 +30,9 @@ from beamsplit import (
     Hypothesis,
     JoinableModel,
     LengthNormalised,
-    Move,
     NGram,
     Sampling,
+    Selection,
     Step,
     StochasticBeamSearch,
     Strategy,
@@ -240,7 +240,7 @@ def test_a_huge_hamming_strength_parts_beams_that_do_not_survive_too(case: Case)
     strategy = DiverseBeamSearch(groups=3, beams_per_group=2, strength=1e4)
     turns = steps(case.model, list(case.inputs), strategy, max_length=4, end=None)
     for turn in turns:
-        (move,) = turn.moves
+        (move,) = turn.selections
         for groups in move.picks.token[..., :2].tolist():
             said = [set(tokens) for tokens in groups]
             assert sum(map(len, said)) == len(set.union(*said))
@@ -572,7 +572,9 @@ def test_results_are_as_asked_for(name: str, case: Case, limits: Bounds) -> None
         sequences = [h.tokens for h in hypotheses]
         assert not limits.unique or len(set(sequences)) == len(sequences)
         # What unique adds may come from any group; without it, no group has more than its beams.
-        assert limits.unique or all(len(group) <= strategy.plan().beams for group in hypotheses.groups)
+        assert limits.unique or all(
+            len(group) <= strategy.plan().beams_per_group for group in hypotheses.groups
+        )
     _assert_rescored(case.model, case, found)
 
 
@@ -708,14 +710,14 @@ def _replay(turns: Iterable[Step]) -> Iterator[_Arrival]:
     """Every real pick of a search, found by following parents from move to move."""
     standing: dict[tuple[int, int, int], _Point] = {}  # input, group, beam
     for turn in turns:
-        for move in turn.moves:
+        for move in turn.selections:
             arrivals = _arrivals(turn, move, standing)
             standing = {place: point for place, point in standing.items() if place[1] not in move.groups}
             standing |= {(a.input, a.group, a.beam): a.point for a in arrivals if a.beam >= 0}
             yield from arrivals
 
 
-def _arrivals(turn: Step, move: Move, standing: dict[tuple[int, int, int], _Point]) -> list[_Arrival]:
+def _arrivals(turn: Step, move: Selection, standing: dict[tuple[int, int, int], _Point]) -> list[_Arrival]:
     picks = move.picks
     arrivals = []
     for place in map(tuple, (picks.score > -torch.inf).nonzero().tolist()):

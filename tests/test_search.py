@@ -240,7 +240,7 @@ def test_the_model_gets_one_row_an_input_and_then_one_a_live_beam(
 ) -> None:
     spy = _Spy(PrefixHashModel(7, seed=5))
     live = [
-        sum(int((move.beam >= 0).sum()) for move in turn.moves)
+        sum(int((move.beam >= 0).sum()) for move in turn.selections)
         for turn in steps(spy, [0, 1, 2, 3], strategy, max_length=6, end=end)
     ]
     runs = strategy.runs if isinstance(strategy, DivMBest) else 1
@@ -395,7 +395,7 @@ def test_unique_passes_on_to_the_next_best_what_groups_have_in_common() -> None:
 def test_siblings_that_tie_rank_by_token_however_short_the_lists(width: int | None) -> None:
     """All tokens are alike, so of a beam's extensions the lowest ids come first."""
     model = MarkovModel(torch.zeros(40, 40))
-    strategy = DiverseSiblings(beams=3, rate=0.4)
+    strategy = DiverseSiblings(beams=3, rate=0.4, rank_root=True)
     (found,) = decode(model, [0], strategy, max_length=1, list_width=width)
     assert [(h.tokens, round(h.score - h.log_prob, 4)) for h in found.groups[0]] == [
         ((0,), -0.4),

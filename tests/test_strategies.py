@@ -332,14 +332,19 @@ def test_siblings_pay_for_their_rank_from_one() -> None:
     # 2: ab .25 * .35/2 = .04375, aa .25 * .3/4 = .01875, ac .25 * .25/8 | ba .1 * .5/2 = .025,
     #    bc .1 * .45/4 = .01125
     expected = close([[("ab", 0.04375, 0.175), ("ba", 0.025, 0.20)]])
-    assert by_hand(DiverseSiblings(beams=2, rate=HALVE), max_length=2, table=SIBLINGS) == expected
+    assert (
+        by_hand(DiverseSiblings(beams=2, rate=HALVE, rank_root=True), max_length=2, table=SIBLINGS)
+        == expected
+    )
 
 
 def test_an_end_is_a_sibling_too() -> None:
     # After a certain a: . .5 has rank 1, b .4 rank 2, c .1 rank 3. All of it halved for the a itself.
     table: Table = [[0, 1.0, 0, 0], [0.5, 0, 0.4, 0.1], [1, 0, 0, 0], [1, 0, 0, 0]]
     expected = close([[("a.", 0.5 * 0.5 / 2, 0.5), ("ab", 0.5 * 0.4 / 4, 0.4)]])
-    assert by_hand(DiverseSiblings(beams=2, rate=HALVE), max_length=2, table=table) == expected
+    assert (
+        by_hand(DiverseSiblings(beams=2, rate=HALVE, rank_root=True), max_length=2, table=table) == expected
+    )
 
 
 @pytest.mark.parametrize("width", [1, 2, 3])

@@ -36,8 +36,9 @@ from beamsplit import (
     StepModel,
     decode,
 )
-from beamsplit.model import Logits, join_tensors, map_tensors
-from beamsplit.noise import gumbel, slot_keys
+from beamsplit.functions import join_tensors, map_tensors
+from beamsplit.model import Answer
+from beamsplit.search.noise import gumbel, slot_keys
 from beamsplit.testing import MarkovModel, PrefixHashModel
 
 # Noise
@@ -264,7 +265,15 @@ def test_json_keeps_the_order_even_if_it_is_not_by_log_prob() -> None:
 
 def test_json_is_plain() -> None:
     assert json.loads(Hypotheses([CUT]).to_json()) == [
-        {"tokens": [4, 4, 4], "log_prob": -3.0, "score": -1.0, "group": 1, "finished": False, "text": None}
+        {
+            "tokens": [4, 4, 4],
+            "log_prob": -3.0,
+            "score": -1.0,
+            "group": 1,
+            "finished": False,
+            "text": None,
+            "certified": True,
+        }
     ]
     assert Hypotheses.from_json("[]") == Hypotheses()
 
@@ -373,7 +382,7 @@ def bigram(tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
     return TABLE[tokens], state
 
 
-def plain(logits: Logits) -> Tensor:
+def plain(logits: Answer) -> Tensor:
     assert isinstance(logits, Tensor)
     return logits
 
@@ -525,6 +534,7 @@ PUBLIC = [
     "BeamSearch",
     "BeamsplitError",
     "Cumulative",
+    "DecodeOptions",
     "DivMBest",
     "DiverseBeamSearch",
     "DiverseSampling",
@@ -540,8 +550,8 @@ PUBLIC = [
     "JoinableModel",
     "LengthNormalised",
     "LogProb",
+    "LogProbs",
     "ModelError",
-    "Move",
     "NGram",
     "Picks",
     "Plan",
@@ -549,17 +559,22 @@ PUBLIC = [
     "Ranked",
     "Recorder",
     "Recording",
+    "Room",
     "Rule",
     "Sampling",
     "Scorer",
+    "Selection",
+    "Shortlist",
     "Step",
     "StepModel",
     "StochasticBeamSearch",
     "Strategy",
     "TermError",
     "decode",
+    "decode_async",
     "record",
     "steps",
+    "steps_async",
 ]
 
 

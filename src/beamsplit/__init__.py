@@ -7,28 +7,27 @@ import importlib.util
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from beamsplit.decoding import decode, decode_async, steps, steps_async
     from beamsplit.diversity import Cumulative, Diversity, Earlier, Embedding, Hamming, NGram
     from beamsplit.errors import ArgumentError, BeamsplitError, ModelError, TermError
+    from beamsplit.functions import FunctionModel, PrefixModel
     from beamsplit.guidance import AntiLanguageModel
     from beamsplit.hypotheses import Hypotheses, Hypothesis
-    from beamsplit.model import FunctionModel, Guided, JoinableModel, PrefixModel, StepModel
+    from beamsplit.model import Guided, JoinableModel, LogProbs, Room, Shortlist, StepModel
+    from beamsplit.options import DecodeOptions
     from beamsplit.recording import Recorder, Recording, record
     from beamsplit.scoring import LengthNormalised, LogProb, Scorer
-    from beamsplit.search import decode, steps
-    from beamsplit.selection import Picks
-    from beamsplit.step import Move, Step
+    from beamsplit.search.plan import Plan, Ranked, Rule, Strategy
+    from beamsplit.search.select import Picks, Selection
+    from beamsplit.search.step import Step
     from beamsplit.strategies import (
         BeamSearch,
         DiverseBeamSearch,
         DiverseSampling,
         DiverseSiblings,
         DivMBest,
-        Plan,
-        Ranked,
-        Rule,
         Sampling,
         StochasticBeamSearch,
-        Strategy,
     )
 
 __version__ = "0.1.0"
@@ -39,6 +38,7 @@ __all__ = [
     "BeamSearch",
     "BeamsplitError",
     "Cumulative",
+    "DecodeOptions",
     "DivMBest",
     "DiverseBeamSearch",
     "DiverseSampling",
@@ -54,8 +54,8 @@ __all__ = [
     "JoinableModel",
     "LengthNormalised",
     "LogProb",
+    "LogProbs",
     "ModelError",
-    "Move",
     "NGram",
     "Picks",
     "Plan",
@@ -63,34 +63,42 @@ __all__ = [
     "Ranked",
     "Recorder",
     "Recording",
+    "Room",
     "Rule",
     "Sampling",
     "Scorer",
+    "Selection",
+    "Shortlist",
     "Step",
     "StepModel",
     "StochasticBeamSearch",
     "Strategy",
     "TermError",
     "decode",
+    "decode_async",
     "record",
     "steps",
+    "steps_async",
 ]
 
 # Where the names above are at home: looked up when they are first used, since torch takes a second or two to
 # load, and who asks the command for help has no need of it.
 _HOMES = {
+    "decoding": "decode decode_async steps steps_async",
     "diversity": "Cumulative Diversity Earlier Embedding Hamming NGram",
     "errors": "ArgumentError BeamsplitError ModelError TermError",
+    "functions": "FunctionModel PrefixModel",
     "guidance": "AntiLanguageModel",
     "hypotheses": "Hypotheses Hypothesis",
-    "model": "FunctionModel Guided JoinableModel PrefixModel StepModel",
+    "model": "Guided JoinableModel LogProbs Room Shortlist StepModel",
+    "options": "DecodeOptions",
     "recording": "Recorder Recording record",
     "scoring": "LengthNormalised LogProb Scorer",
-    "search": "decode steps",
-    "selection": "Picks",
-    "step": "Move Step",
-    "strategies": "BeamSearch DiverseBeamSearch DiverseSampling DiverseSiblings DivMBest Plan Ranked Rule "
-    "Sampling StochasticBeamSearch Strategy",
+    "search.plan": "Plan Ranked Rule Strategy",
+    "search.select": "Picks Selection",
+    "search.step": "Step",
+    "strategies": "BeamSearch DiverseBeamSearch DiverseSampling DiverseSiblings DivMBest Sampling "
+    "StochasticBeamSearch",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 

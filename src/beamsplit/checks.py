@@ -8,13 +8,12 @@ from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any
 
-import torch
-
 from beamsplit.errors import ArgumentError
 
 __all__ = [
     "at_least",
     "fraction",
+    "known_keys",
     "nearest",
     "non_negative",
     "number",
@@ -55,8 +54,19 @@ def nearest(word: str, known: Iterable[str], otherwise: str) -> str:
     return f"did you mean {near[0]!r}?" if near else otherwise
 
 
+def known_keys(table: Iterable[str], known: Iterable[str], where: str) -> None:
+    """Raise if a table has a key that is not known; `where` says which table it is."""
+    known = sorted(known)
+    for key in table:
+        if key not in known:
+            hint = nearest(key, known, f"known are {', '.join(known)}")
+            raise ArgumentError(f"{where} has a key {key!r}: {hint}")
+
+
 def usable(device: str | None) -> None:
     """Whether torch can put anything there."""
+    import torch  # which takes a while, and no other check needs it
+
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, TypeError) as error:  # whichever, depending on what is missing

@@ -10,8 +10,8 @@ __all__ = ["need"]
 _PACKAGES = {"sklearn": "scikit-learn"}  # where the name to install is another
 
 
-def need(module: str, user: str, extra: str = "train") -> Any:
-    """The module; without it, an error that says who needs what, and how to install it."""
+def need(module: str, user: str, extra: str) -> Any:
+    """Import a module of an extra; raise with the line that installs it if it is missing."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -10,8 +10,21 @@ from torch import Tensor
 
 from beamsplit import checks
 from beamsplit.errors import ModelError
-from beamsplit.model import Guided, Logits, State, StepModel, joinable, wide
-from beamsplit.model import plain as as_plain
+from beamsplit.model import (
+    Answer,
+    Guided,
+    Shortlist,
+    State,
+    StepModel,
+    end_of,
+    is_normalised,
+    joinable,
+    log_softmax,
+    plain,
+    read_answer,
+    rows_of,
+    to_text_of,
+)
 
 __all__ = ["AntiLanguageModel"]
 
@@ -40,50 +53,58 @@ class AntiLanguageModel:
         self._first = first if first is None else checks.at_least("first", first, 0)
 
         # What the model knows of ends and words holds for the combination too.
-        self.end = getattr(model, "end", None)
-        self.to_text = getattr(model, "to_text", None)
+        self.end = end_of(model)
+        self.to_text = to_text_of(model)
 
     def start(self, inputs: Any) -> tuple[Guided, State]:
-        logits, state = self._model.start(inputs)
-        against, against_state = self._language_model.start(inputs)
-        plain = as_plain(logits)
-        age = torch.zeros(plain.shape[0], dtype=torch.long, device=plain.device)
-        return self._guide(logits, as_plain(against), age), (state, against_state, age)
+        answer, state = read_answer(self._model.start(inputs), "start")
+        other, other_state = read_answer(self._language_model.start(inputs), "start")
+        age = torch.zeros(rows_of(answer), dtype=torch.long, device=_logits(answer).device)
+        return self._guide(answer, other, age), (state, other_state, age)
 
     def step(self, tokens: Tensor, state: State) -> tuple[Guided, State]:
-        model_state, against_state, age = state
-        logits, model_state = self._model.step(tokens, model_state)
-        against, against_state = self._language_model.step(tokens, against_state)
+        model_state, other_state, age = state
+        answer, model_state = read_answer(self._model.step(tokens, model_state), "step")
+        other, other_state = read_answer(self._language_model.step(tokens, other_state), "step")
         age = age + 1
-        return self._guide(logits, as_plain(against), age), (model_state, against_state, age)
+        return self._guide(answer, other, age), (model_state, other_state, age)
 
     def select(self, state: State, rows: Tensor) -> State:
-        model_state, against_state, age = state
+        model_state, other_state, age = state
         return (
             self._model.select(model_state, rows),
-            self._language_model.select(against_state, rows),
+            self._language_model.select(other_state, rows),
             age.index_select(0, rows),
         )
 
     def join(self, states: Sequence[State]) -> State:
-        model_states, against_states, ages = zip(*states, strict=True)
+        model_states, other_states, ages = zip(*states, strict=True)
         return (
             joinable(self._model).join(model_states),
-            joinable(self._language_model).join(against_states),
+            joinable(self._language_model).join(other_states),
             torch.cat(ages),
         )
 
-    def _guide(self, logits: Logits, against: Tensor, age: Tensor) -> Guided:
-        plain = as_plain(logits)
-        if against.shape != plain.shape:
+    def _guide(self, answer: Answer, other: Answer, age: Tensor) -> Guided:
+        logits, other_logits = _logits(answer), _logits(other)
+        if other_logits.shape != logits.shape:
             raise ModelError(
-                f"the language model's logits are {list(against.shape)} and the model's {list(plain.shape)}: "
-                "AntiLanguageModel needs two models over one vocabulary"
+                f"the language model's logits are {list(other_logits.shape)} and the model's "
+                f"{list(logits.shape)}: AntiLanguageModel needs two models over one vocabulary"
             )
-        log_u = torch.log_softmax(against, dim=-1, dtype=wide(against.dtype))
+        log_u = log_softmax(other)  # type: ignore[arg-type]  # no Shortlist: see _logits
         guidance = -self._strength * log_u.masked_fill(log_u == -torch.inf, 0.0)
         if self._first is not None:
             guidance = guidance * (age < self._first).unsqueeze(1)
-        if isinstance(logits, Guided):
-            guidance = guidance + logits.guidance
-        return Guided(plain, guidance)
+        if isinstance(answer, Guided):
+            guidance = guidance + answer.guidance
+        return Guided(logits, guidance, normalised=is_normalised(answer))
+
+
+def _logits(answer: Answer) -> Tensor:
+    if isinstance(answer, Shortlist):
+        raise ModelError(
+            "AntiLanguageModel compares whole vocabularies, and one of its models answers with candidate "
+            "lists: use models that return logits"
+        )
+    return plain(answer)

@@ -1,4 +1,4 @@
-"""What a decode returns."""
+"""What a decode returns: hypotheses, and lists of them."""
 
 from __future__ import annotations
 
@@ -27,26 +27,35 @@ class Hypothesis:
     finished: bool = True
     """Whether it ended by an end token; if not, it ran into max_length."""
     text: str | None = None
+    certified: bool = True
+    """Whether every choice that led to it was certain. Only lists that are too short leave doubt."""
 
 
 class Hypotheses(Sequence[Hypothesis]):
     """The outputs for one input, by log-probability as the scorer sees it; `groups` has them by score.
+
+    Of equals in a group, the one that the search ranked first comes first.
 
     >>> list_ = Hypotheses([Hypothesis((5, 2), -1.5, -1.5), Hypothesis((4, 2), -0.5, -2.0, group=1)])
     >>> list_.best.tokens, len(list_), list_.groups[0][0].tokens
     ((4, 2), 2, (5, 2))
     """
 
-    __slots__ = ("_all",)
+    __slots__ = ("_all", "_ranks")
 
     def __init__(self, hypotheses: Iterable[Hypothesis] = ()) -> None:
         self._all = tuple(sorted(hypotheses, key=lambda h: -h.log_prob))
+        self._ranks = tuple(range(len(self._all)))  # of each, in its group: breaks ties
 
     @classmethod
-    def ordered(cls, hypotheses: Iterable[Hypothesis]) -> Hypotheses:
-        """A list in the order given: a scorer may rank by more than log-probability."""
+    def ordered(cls, hypotheses: Iterable[Hypothesis], ranks: Iterable[int] | None = None) -> Hypotheses:
+        """Return a list in the order given: a scorer may rank by more than log-probability.
+
+        `ranks` say which of two equals in a group comes first; by default, the one that stands first.
+        """
         made = cls()
         made._all = tuple(hypotheses)
+        made._ranks = tuple(range(len(made._all)) if ranks is None else ranks)
         return made
 
     @property
@@ -62,26 +71,27 @@ class Hypotheses(Sequence[Hypothesis]):
     def groups(self) -> tuple[tuple[Hypothesis, ...], ...]:
         """The same hypotheses by group, each group by score."""
         count = max((h.group for h in self._all), default=-1) + 1
-        by_score = sorted(self._all, key=lambda h: -h.score)
-        return tuple(tuple(h for h in by_score if h.group == g) for g in range(count))
+        ranked = sorted(zip(self._all, self._ranks, strict=True), key=lambda pair: (-pair[0].score, pair[1]))
+        return tuple(tuple(h for h, _ in ranked if h.group == g) for g in range(count))
 
     @property
     def texts(self) -> tuple[str | None, ...]:
         return tuple(h.text for h in self._all)
 
     def with_text(self, detokenise: Callable[[tuple[int, ...]], str]) -> Hypotheses:
-        """The same list with `text` filled in from the tokens."""
-        return Hypotheses.ordered(replace(h, text=detokenise(h.tokens)) for h in self._all)
+        """Return the same list with `text` filled in from the tokens."""
+        return Hypotheses.ordered([replace(h, text=detokenise(h.tokens)) for h in self._all], self._ranks)
 
     def distinct(self) -> Hypotheses:
-        """The same list with each text once, where it stands first; without texts, each token sequence.
+        """Return the list with each text once, where it stands first; without texts, each token sequence.
 
         A text may be cut into word pieces in more ways than one, so `decode(unique=True)` need not do this.
         """
-        first: dict[object, Hypothesis] = {}
-        for hypothesis in self._all:
-            first.setdefault(hypothesis.tokens if hypothesis.text is None else hypothesis.text, hypothesis)
-        return Hypotheses.ordered(first.values())
+        first: dict[object, tuple[Hypothesis, int]] = {}
+        for hypothesis, rank in zip(self._all, self._ranks, strict=True):
+            content = hypothesis.tokens if hypothesis.text is None else hypothesis.text
+            first.setdefault(content, (hypothesis, rank))
+        return Hypotheses.ordered([h for h, _ in first.values()], [rank for _, rank in first.values()])
 
     def _repr_html_(self) -> str:
         """As a table, for notebooks."""
@@ -139,7 +149,14 @@ def _entries(value: Any) -> list[Any]:
     return value
 
 
-_KINDS = {"log_prob": float, "score": float, "group": int, "finished": bool, "text": str | None}
+_KINDS = {
+    "log_prob": float,
+    "score": float,
+    "group": int,
+    "finished": bool,
+    "text": str | None,
+    "certified": bool,
+}
 
 
 def _from_entry(entry: Any) -> Hypothesis:

@@ -1,12 +1,13 @@
-"""The models that can be decoded: a protocol of three verbs, and two ways to get there from a function.
+"""The contract of models: three verbs, what they may answer with, and what a model may offer besides.
 
-The search calls `start`, `step` and `select` and nothing else (`join` too, where groups are staggered), so
-whatever can answer these can be decoded: an RNN, a transformer with its cache, a table, a remote engine.
+The search calls `start`, `step` and `select`. Everything else here is optional: a model that offers more is
+found by its methods and attributes, and the search makes use of it. docs/contract.md has all of it in one
+table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -16,10 +17,25 @@ from torch import Tensor
 from beamsplit import checks
 from beamsplit.errors import ArgumentError, ModelError
 
-__all__ = ["FunctionModel", "Guided", "JoinableModel", "Logits", "PrefixModel", "StepModel"]
+__all__ = [
+    "AdvancingModel",
+    "Answer",
+    "Guided",
+    "JoinableModel",
+    "LogProbs",
+    "Room",
+    "RoomModel",
+    "Shortlist",
+    "State",
+    "StepModel",
+    "WideningModel",
+]
 
 State: TypeAlias = Any
 """Whatever a model wants to be given back. The search never looks inside."""
+
+
+# Answers: what `start` and `step` return
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,248 +43,372 @@ class Guided:
     """Logits [rows vocab], and `guidance` [rows vocab] that is added to a token's score alone.
 
     The search maximises log-probability plus guidance; `log_prob` in the results stays the model's.
-    Since guidance may raise a total, groups go on to `max_length`, unless `bounded` says that no token
-    ever adds more than 0 in all.
+    Since guidance may raise a total, groups go on to `max_length`, unless every answer is `bounded`: no token
+    from here on adds more than 0 in all.
     """
 
     logits: Tensor
     guidance: Tensor
     bounded: bool = False
+    normalised: bool = False
+    """Whether the logits are log-probabilities already, not to be normalised again."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "logits", as_tensor(self.logits))
+        object.__setattr__(self, "guidance", as_tensor(self.guidance))
 
 
-Logits: TypeAlias = Tensor | Guided
-"""What a model returns: plain logits, or logits with guidance."""
+@dataclass(frozen=True, slots=True)
+class LogProbs:
+    """Log-probabilities [rows vocab] that are normalised already. They are never normalised again."""
+
+    values: Tensor
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", as_tensor(self.values))
+
+
+@dataclass(frozen=True, slots=True)
+class Shortlist:
+    """Some tokens of each row with their log-probabilities, and a bound on all tokens that are not listed.
+
+    Log-probabilities are normalised over the whole vocabulary, and are never normalised again. A place
+    in a list that holds nothing has a log-probability of -inf. The search sorts lists by token.
+    """
+
+    tokens: Tensor
+    """[rows k]"""
+    log_prob: Tensor
+    """[rows k] the model's."""
+    rest: Tensor = None  # type: ignore[assignment]
+    """[rows] no unlisted token has a higher key; by default, the lowest key listed."""
+    gain: Tensor = None  # type: ignore[assignment]
+    """[rows k] what a token adds to a beam's score; by default, its log-probability."""
+    key: Tensor = None  # type: ignore[assignment]
+    """[rows k] what tokens were listed by; by default, the gain."""
+
+    def __post_init__(self) -> None:
+        if all(
+            isinstance(value, Tensor)
+            for value in (self.tokens, self.log_prob, self.rest, self.gain, self.key)
+        ):
+            return  # as the search makes them, once a step
+        for name, default in (("tokens", None), ("log_prob", None), ("gain", "log_prob"), ("key", "gain")):
+            value = getattr(self, name)
+            if value is None and default is not None:
+                object.__setattr__(self, name, getattr(self, default))
+            elif not isinstance(value, Tensor):
+                object.__setattr__(self, name, as_tensor(value))
+        rest = self.key.amin(-1) if self.rest is None else as_tensor(self.rest)
+        object.__setattr__(self, "rest", rest)
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Shortlist:
+        """Apply a function to every tensor; one that is there twice stays so."""
+        log_prob = function(self.log_prob)
+        gain = log_prob if self.gain is self.log_prob else function(self.gain)
+        key = gain if self.key is self.gain else function(self.key)
+        return Shortlist(function(self.tokens), log_prob, function(self.rest), gain, key)
+
+    def at(self, rows: Tensor) -> Shortlist:
+        """Return the lists of these rows: `rows` may have any shape, and its axes replace the first one."""
+        return self.map(lambda values: values[rows])
+
+    def shaped(self, like: Tensor) -> Shortlist:
+        """Return the same lists, with the axes of `like` for the first one."""
+        return self.map(lambda values: values.view(*like.shape, *values.shape[1:]))
+
+
+Answer: TypeAlias = Tensor | Guided | LogProbs | Shortlist
+"""What a model answers with. Logits may be a numpy array too, or anything else that becomes one."""
+
+
+# Verbs: what every model has
 
 
 @runtime_checkable
 class StepModel(Protocol):
     """A neural sequence model, as the search sees it.
 
-    Rows are independent of each other: row i of the logits belongs to row i of the state. There is
-    one row for each input after `start`, and one for each live beam later on. Logits are read before
-    the next call, so their memory may be used again; none is written to.
-
-    A model that knows its own end may have an attribute `end`, one id or several, for `decode` to use; one
-    that knows words may have a method `to_text(tokens) -> str`, and hypotheses then come with their text.
+    Rows are independent of each other: row i of an answer belongs to row i of the state. There is one row for
+    each input after `start`, and one for each live beam later on. The search reads an answer before the next
+    call, so its memory may be used again; the search never writes to it. Tokens and rows are a copy that
+    the model may keep or overwrite.
     """
 
-    def start(self, inputs: Any) -> tuple[Logits, State]:
-        """Logits [batch vocab] of the first token, and the state behind them; a row an input."""
+    def start(self, inputs: Any) -> tuple[Answer, State]:
+        """Return the answer [batch vocab] for the first token, and the state behind it; one row an input."""
         ...
 
-    def step(self, tokens: Tensor, state: State) -> tuple[Logits, State]:
-        """Logits [rows vocab] of the token after `tokens` [rows], and the new state."""
+    def step(self, tokens: Tensor, state: State) -> tuple[Answer, State]:
+        """Return the answer [rows vocab] for the token after `tokens` [rows], and the new state."""
         ...
 
     def select(self, state: State, rows: Tensor) -> State:
-        """The state with these rows: repeated, permuted or dropped as `rows` says."""
+        """Return the state with these rows: repeated, permuted or dropped as `rows` says."""
+        ...
+
+
+# Verbs that a model may have
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """What a search will need at most, for a model that reserves memory."""
+
+    beams: int
+    """Beams of one input, in all groups together."""
+    length: int
+    """Tokens of a hypothesis."""
+    candidates: int
+    """Candidates of a row that make every step certain with a local term such as Hamming, ties aside."""
+
+
+@runtime_checkable
+class RoomModel(StepModel, Protocol):
+    """A model that wants to know how much room a search needs before it starts."""
+
+    def start_with_room(self, inputs: Any, room: Room) -> tuple[Answer, State]:
+        """Do what `start` does. The search calls this instead."""
+        ...
+
+
+@runtime_checkable
+class AdvancingModel(StepModel, Protocol):
+    """A model that moves rows and steps in one call.
+
+    With an attribute `fixed_rows = True` it is asked for the same number of rows every time: one for each
+    beam, in the order of inputs, groups and beams. Rows of beams that are no longer live have token 0, and
+    their answers are ignored.
+    """
+
+    def advance(self, state: State, parents: Tensor | None, tokens: Tensor) -> tuple[Answer, State]:
+        """Return what `step(tokens, select(state, parents))` would; None: all rows, in order.
+
+        May overwrite the state that it is given.
+        """
         ...
 
 
 @runtime_checkable
 class JoinableModel(StepModel, Protocol):
-    """A model that can also put states together. Only the staggered schedule needs it."""
+    """A model that can put states together. Needed by the staggered schedule.
+
+    With an attribute `keeps_earlier_steps = True`, `select` copies and `join` takes states of different age,
+    so that a search may return to any earlier step.
+    """
 
     def join(self, states: Sequence[State]) -> State:
-        """One state with the rows of all of these, in order."""
+        """Return one state with the rows of all of these, in order."""
         ...
 
 
-def joinable(model: StepModel) -> JoinableModel:
-    """The model, if its states can be put together."""
+@runtime_checkable
+class WideningModel(StepModel, Protocol):
+    """A model that answers with a `Shortlist`, and can be asked for a longer one."""
+
+    def widen(self, state: State, rows: Tensor, width: int) -> Shortlist:
+        """Return lists of at least this width for these rows of its last answer, or as long as it can.
+
+        `state` is the one that came with that answer.
+        """
+        ...
+
+
+def joinable(model: object, purpose: str = "schedule='staggered'") -> JoinableModel:
+    """Return the model if its states can be put together; raise otherwise."""
     if not isinstance(model, JoinableModel):
         raise ArgumentError(
-            f"schedule='staggered' needs a model with a join method, and {type(model).__name__} has none: "
+            f"{purpose} needs a model with a join method, and {type(model).__name__} has none: "
             "add one or use schedule='lockstep'"
         )
     return model
 
 
-StepFunction = Callable[[Tensor, State], tuple[Logits, State]]
+# Attributes that a model may have
 
 
-class FunctionModel:
-    """A model made of a plain function `step(tokens, state) -> (logits, state)`.
-
-    The state is any nesting of tuples, lists and dicts of tensors whose first axis is the batch.
-    Leaves that are no tensors, or tensors without axes, are passed on untouched.
-
-    `start` is either the id of a begin-of-sequence token, in which case the inputs *are* the initial
-    state; or a function `start(inputs) -> (logits, state)`.
-
-    >>> table = torch.tensor([[0.0, 2.0], [1.0, 0.0]])
-    >>> bigram = FunctionModel(lambda tokens, state: (table[tokens], state), start=0)
-    >>> logits, _ = bigram.start(torch.zeros(3, 1))
-    >>> logits.shape
-    torch.Size([3, 2])
-    """
-
-    def __init__(self, step: StepFunction, *, start: int | Callable[[Any], tuple[Logits, State]]) -> None:
-        if not callable(step) or isinstance(step, type):
-            raise ArgumentError(f"step must be a function of (tokens, state), not {checks.shown(step)}")
-        if not callable(start):
-            checks.whole_number("start", start, ": the id of the token that begins a sequence, or a function")
-        self._step = step
-        self._start = start
-
-    def start(self, inputs: Any) -> tuple[Logits, State]:
-        if callable(self._start):
-            logits, state = answer(self._start(inputs), "start")
-            _check_batch_first(state, plain(logits).shape[0], "start returned")
-            return logits, state
-        rows, device = _rows_and_device(inputs)
-        _check_batch_first(inputs, rows, "inputs have")
-        tokens = torch.full((rows,), self._start, dtype=torch.long, device=device)
-        return self.step(tokens, inputs)
-
-    def step(self, tokens: Tensor, state: State) -> tuple[Logits, State]:
-        try:
-            logits, state = answer(self._step(tokens, state), "step")
-        except (RuntimeError, IndexError) as error:
-            error.add_note(
-                f"beamsplit called step with tokens [{tokens.shape[0]}] and as many rows of state: "
-                "the batch must be the first axis of every state tensor"
-            )
-            raise
-        _check_batch_first(state, tokens.shape[0], "step returned")
-        return logits, state
-
-    def select(self, state: State, rows: Tensor) -> State:
-        return map_tensors(lambda leaf: leaf.index_select(0, rows), state)
-
-    def join(self, states: Sequence[State]) -> State:
-        return join_tensors(states)
+def end_of(model: object) -> int | Sequence[int] | None:
+    """Return the model's `end`: the id of its end token, or several."""
+    return getattr(model, "end", None)
 
 
-class PrefixModel:
-    """A model that keeps no state: a function from all tokens so far [rows time] to logits [rows vocab].
-
-    Inputs are prompts [batch time] of equal length; every step calls the function on prompt and output.
-    """
-
-    def __init__(self, function: Callable[[Tensor], Logits]) -> None:
-        self._function = function
-
-    def start(self, inputs: Tensor) -> tuple[Logits, Tensor]:
-        return self._function(inputs), inputs
-
-    def step(self, tokens: Tensor, state: Tensor) -> tuple[Logits, Tensor]:
-        prefix = torch.cat([state, tokens.unsqueeze(1)], dim=1)
-        return self._function(prefix), prefix
-
-    def select(self, state: Tensor, rows: Tensor) -> Tensor:
-        return state.index_select(0, rows)
+def to_text_of(model: object) -> Callable[[tuple[int, ...]], str] | None:
+    """Return the model's `to_text`, which turns tokens into text."""
+    return getattr(model, "to_text", None)
 
 
-def plain(logits: Logits) -> Tensor:
-    """The logits alone."""
-    return logits.logits if isinstance(logits, Guided) else logits
+def word_vectors_of(model: object) -> Tensor | None:
+    """Return the model's `word_vectors` [vocab dim], for the `Embedding` term."""
+    return getattr(model, "word_vectors", None)
 
 
-def copied(logits: Logits) -> Logits:
-    """The same in memory of their own."""
-    if isinstance(logits, Guided):
-        return replace(logits, logits=logits.logits.clone(), guidance=logits.guidance.clone())
-    return logits.clone()
+def language_model_of(model: object) -> StepModel | None:
+    """Return the model's `language_model`: the same without its input, for `AntiLanguageModel`."""
+    return getattr(model, "language_model", None)
 
 
-def wide(dtype: torch.dtype) -> torch.dtype:
-    """The type log-probabilities are kept in: float32, or float64 if the logits are."""
-    return torch.promote_types(dtype, torch.float32)
+def fingerprint_of(model: object) -> str | None:
+    """Return the model's `fingerprint`: a text that differs where its outputs may differ."""
+    found = getattr(model, "fingerprint", None)
+    return found if isinstance(found, str) else None
 
 
-def score_type(logits: Logits) -> torch.dtype:
-    """The type that scores are kept in."""
-    if isinstance(logits, Guided):
-        return torch.promote_types(wide(logits.logits.dtype), logits.guidance.dtype)
-    return wide(logits.dtype)
+def accepts_of(model: object) -> Callable[[Any], object] | None:
+    """Return the model's `accepts`, which raises for an input that it cannot take."""
+    return getattr(model, "accepts", None)
 
 
-def map_tensors(function: Callable[[Tensor], Tensor], state: State) -> State:
-    """The same nesting, with `function` of every tensor that has a first axis."""
-    if isinstance(state, Tensor):
-        return function(state) if state.dim() else state
-    if isinstance(state, dict):
-        return {key: map_tensors(function, value) for key, value in state.items()}
-    if isinstance(state, tuple) and hasattr(state, "_fields"):  # a named tuple
-        return type(state)(*(map_tensors(function, value) for value in state))
-    if isinstance(state, tuple | list):
-        return type(state)(map_tensors(function, value) for value in state)
-    return state
-
-
-def join_tensors(states: Sequence[State]) -> State:
-    """One nesting whose tensors are those of all states, one below the other."""
-    for others in zip(*(_leaves(state) for state in states), strict=True):
-        if not _has_rows(others[0]) and any(bool(other != others[0]) for other in others[1:]):
-            raise ModelError(
-                "the staggered schedule joins rows of different age, but this model's state holds "
-                f"{checks.shown(others[0])} for some and {checks.shown(others[1])} for others (a counter?): "
-                "make it a tensor with a row for each, or use schedule='lockstep'"
-            )
-    leaves = iter(zip(*(_tensors(state) for state in states), strict=True))
-    return map_tensors(lambda _: _stack_rows(next(leaves)), states[0])
-
-
-def answer(value: Any, verb: str) -> tuple[Logits, State]:
-    """What `start` or `step` returned, if it is the pair it should be."""
-    if not isinstance(value, tuple) or len(value) != 2 or not isinstance(value[0], Tensor | Guided):
-        kind = f"a tuple of {len(value)}" if isinstance(value, tuple) else f"a {type(value).__name__}"
-        if isinstance(value, tuple) and len(value) == 2:
-            kind = f"({type(value[0]).__name__}, ...)"
-        raise ModelError(f"{verb} must return (logits, state), the logits a tensor, not {kind}")
-    return value
-
-
-def _stack_rows(leaves: tuple[Tensor, ...]) -> Tensor:
-    shapes = {tuple(leaf.shape[1:]) for leaf in leaves}
-    if len(shapes) > 1:
-        raise ModelError(
-            f"the staggered schedule joins rows of different age, but this model's state has rows of shape "
-            f"{' and '.join(map(str, sorted(shapes)))} (a cache that grows?): use schedule='lockstep'"
+def has_fixed_rows(model: object) -> bool:
+    """Tell whether the model wants the same number of rows at every step."""
+    fixed = bool(getattr(model, "fixed_rows", False))
+    if fixed and not isinstance(model, AdvancingModel):
+        raise ArgumentError(
+            f"{type(model).__name__}.fixed_rows is True, which needs a method "
+            "advance(state, parents, tokens): add it, or leave fixed_rows out"
         )
-    return torch.cat(leaves)
+    return fixed
 
 
-def _leaves(state: State) -> Iterator[Any]:
-    """Whatever is no tuple, list or dict, in the order of `map_tensors`."""
-    if isinstance(state, dict):
-        state = tuple(state.values())
-    if isinstance(state, tuple | list):
-        for part in state:
-            yield from _leaves(part)
-    else:
-        yield state
+def keeps_earlier_steps(model: object) -> bool:
+    """Tell whether a search may return to states that the model has left."""
+    return bool(getattr(model, "keeps_earlier_steps", False)) and isinstance(model, JoinableModel)
 
 
-def _has_rows(leaf: Any) -> bool:
-    return isinstance(leaf, Tensor) and leaf.dim() > 0
+# Reading answers
 
 
-def _tensors(state: State) -> list[Tensor]:
-    return [leaf for leaf in _leaves(state) if _has_rows(leaf)]
+def read_answer(value: Any, verb: str) -> tuple[Answer, State]:
+    """Return the pair that `start`, `step` or `advance` returned; raise if it is none."""
+    if isinstance(value, tuple) and len(value) == 2:
+        answer, state = value
+        if isinstance(answer, Tensor | Guided | LogProbs | Shortlist):
+            return answer, state
+        if hasattr(answer, "__array__"):
+            return as_tensor(answer), state
+    raise ModelError(f"{verb} must return (logits, state), the logits a tensor, not {_kind(value)}")
 
 
-def _rows_and_device(inputs: Any) -> tuple[int, torch.device | None]:
-    for leaf in _tensors(inputs):
-        return leaf.shape[0], leaf.device
-    if isinstance(inputs, list | range):
-        return len(inputs), None
+def _kind(value: Any) -> str:
+    if isinstance(value, tuple) and len(value) == 2:
+        return f"({type(value[0]).__name__}, ...)"
+    return f"a tuple of {len(value)}" if isinstance(value, tuple) else f"a {type(value).__name__}"
+
+
+def as_tensor(values: Any) -> Tensor:
+    """Return a tensor of a numpy array, or of anything that becomes one; without a copy if possible."""
+    if isinstance(values, Tensor):
+        return values
+    import numpy as np  # which the search itself can do without
+
+    array = np.asarray(values)
+    try:
+        return torch.from_numpy(array if array.flags.writeable else array.copy())
+    except TypeError as error:
+        raise ModelError(f"the model returned an array of {array.dtype}: {checks.reason(error)}") from error
+
+
+def rows_of(answer: Answer) -> int:
+    """Return how many rows an answer has."""
+    return (answer.tokens if isinstance(answer, Shortlist) else plain(answer)).shape[0]
+
+
+def plain(answer: Tensor | Guided | LogProbs) -> Tensor:
+    """Return the logits alone, or the log-probabilities where these are given."""
+    match answer:
+        case Guided():
+            return answer.logits
+        case LogProbs():
+            return answer.values
+        case _:
+            return answer
+
+
+def is_normalised(answer: Answer) -> bool:
+    """Tell whether an answer has log-probabilities, not to be normalised again."""
+    return isinstance(answer, LogProbs | Shortlist) or (isinstance(answer, Guided) and answer.normalised)
+
+
+def log_softmax(answer: Tensor | Guided | LogProbs) -> Tensor:
+    """Return log-probabilities [rows vocab]. What is normalised already stays as it is."""
+    logits = plain(answer)
+    if is_normalised(answer):
+        return logits.to(wide(logits.dtype), copy=True)  # the search may rule tokens out in it
+    return torch.log_softmax(logits, dim=-1, dtype=wide(logits.dtype))
+
+
+def copied(answer: Answer) -> Answer:
+    """Return the same answer in memory of its own."""
+    match answer:
+        case Guided():
+            return replace(answer, logits=answer.logits.clone(), guidance=answer.guidance.clone())
+        case LogProbs():
+            return LogProbs(answer.values.clone())
+        case Shortlist():
+            return answer.map(Tensor.clone)
+        case _:
+            return answer.clone()
+
+
+def stack_answers(upper: Answer, lower: Answer) -> Answer:
+    """Return one answer with the rows of both. They must be of one kind."""
+    match upper, lower:
+        case Guided(), Guided():
+            return Guided(
+                torch.cat([upper.logits, lower.logits]),
+                torch.cat([upper.guidance, lower.guidance]),
+                upper.bounded and lower.bounded,
+                upper.normalised,
+            )
+        case LogProbs(), LogProbs():
+            return LogProbs(torch.cat([upper.values, lower.values]))
+        case Shortlist(), Shortlist():
+            return stack_shortlists(upper, lower)
+        case Tensor(), Tensor():
+            return torch.cat([upper, lower])
     raise ModelError(
-        f"cannot tell the batch size from inputs of type {type(inputs).__name__} without a tensor: "
-        "give tensors or a list, or FunctionModel(start=function)"
+        f"the model answered with {type(upper).__name__} in one step and {type(lower).__name__} in another: "
+        "it must always answer with the same"
     )
 
 
-def _check_batch_first(state: State, rows: int, source: str) -> None:
-    for leaf in _leaves(state):
-        if _has_rows(leaf) and leaf.shape[0] != rows:
-            raise ModelError(
-                f"{source} a state tensor of shape {list(leaf.shape)} for {rows} rows: "
-                "the batch must be the first axis of every state tensor (transpose it inside step)"
-            )
-        if not isinstance(leaf, Tensor | bool | int | float | str | None):
-            raise ModelError(
-                f"{source} a {type(leaf).__name__} in the state, whose rows cannot be selected: "
-                "use tensors in tuples, lists and dicts, or write a class with start, step and select"
-            )
+def stack_shortlists(upper: Shortlist, lower: Shortlist) -> Shortlist:
+    """Return the lists of both, the shorter ones filled up with empty places."""
+    width = max(upper.tokens.shape[1], lower.tokens.shape[1])
+    parts = [padded(upper, width), padded(lower, width)]
+    columns = zip(*((p.tokens, p.log_prob, p.rest, p.gain, p.key) for p in parts), strict=True)
+    tokens, log_prob, rest, gain, key = (torch.cat(column) for column in columns)
+    return Shortlist(tokens, log_prob, rest, gain, key)
+
+
+def padded(lists: Shortlist, width: int) -> Shortlist:
+    """Return the same lists with empty places up to this width."""
+    missing = width - lists.tokens.shape[1]
+    if not missing:
+        return lists
+
+    def fill(values: Tensor, value: float) -> Tensor:
+        return torch.nn.functional.pad(values, (0, missing), value=value)
+
+    return Shortlist(
+        fill(lists.tokens, -1),
+        fill(lists.log_prob, -torch.inf),
+        lists.rest,
+        fill(lists.gain, -torch.inf),
+        fill(lists.key, -torch.inf),
+    )
+
+
+def wide(dtype: torch.dtype) -> torch.dtype:
+    """Return the type that log-probabilities are kept in: float32, or float64 if the logits are."""
+    return torch.promote_types(dtype, torch.float32)
+
+
+def score_type(answer: Answer) -> torch.dtype:
+    """Return the type that scores are kept in."""
+    match answer:
+        case Guided():
+            return torch.promote_types(wide(answer.logits.dtype), answer.guidance.dtype)
+        case Shortlist():
+            return torch.promote_types(wide(answer.log_prob.dtype), answer.gain.dtype)
+        case _:
+            return wide(plain(answer).dtype)

@@ -1,4 +1,4 @@
-"""Progress for people: a bar on a terminal, a line an epoch elsewhere; always on stderr."""
+"""Show progress to people: a bar on a terminal, always on stderr."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torch import Tensor
-
 if TYPE_CHECKING:
     import rich.progress
 
@@ -17,35 +15,33 @@ __all__ = ["Bar", "Progress"]
 
 
 class Bar:
-    """How far something is."""
+    """A bar on a terminal; elsewhere, nothing."""
 
     def __init__(self, name: str, shown: rich.progress.Progress, total: int, done: int) -> None:
         self._name = name
         self._shown = shown
-        self._task = shown.add_task(name, total=total, completed=done, losses="")
-        self._loss = float("nan")
+        self._task = shown.add_task(name, total=total, completed=done, note="")
 
-    def advance(self, loss: Tensor | None = None) -> None:
-        """A step further. Reading a loss waits for the GPU, so the loop hands over few."""
-        if loss is not None:
-            self._loss = float(loss)
-        self._shown.advance(self._task)
+    def advance(self, steps: int = 1) -> None:
+        """Move so many steps further."""
+        self._shown.advance(self._task, steps)
 
-    def epoch(self, number: int, valid_loss: float) -> None:
-        losses = f"loss {self._loss:.3f}, validation {valid_loss:.3f}"
-        self._shown.update(self._task, losses=losses)
+    def note(self, text: str) -> None:
+        """Show a text beside the bar; where there is no bar, print it as a line."""
+        self._shown.update(self._task, note=text)
         if self._shown.disable:
-            print(f"{self._name}: epoch {number}, {losses}", file=sys.stderr, flush=True)
+            print(f"{self._name}: {text}", file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What is under way, by name."""
+    """Progress of a job, by its name."""
 
     name: str
 
     @contextmanager
     def bar(self, total: int, done: int = 0) -> Iterator[Bar]:
+        """Show a bar of so many steps for the length of a block."""
         from rich import progress
         from rich.console import Console
 
@@ -55,7 +51,7 @@ class Progress:
             progress.BarColumn(),
             progress.MofNCompleteColumn(),
             progress.TimeRemainingColumn(),
-            progress.TextColumn("{task.fields[losses]}"),
+            progress.TextColumn("{task.fields[note]}"),
         )
         with progress.Progress(*columns, console=console, disable=not console.is_terminal) as shown:
             yield Bar(self.name, shown, total, done)

@@ -10,20 +10,22 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from itertools import zip_longest
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import torch
 from torch import Tensor
 
+from beamsplit.decoding import steps
 from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses
-from beamsplit.model import StepModel
-from beamsplit.search import steps
-from beamsplit.step import Move, Step
-from beamsplit.strategies.plan import Strategy
+from beamsplit.model import StepModel, to_text_of
+from beamsplit.options import OptionArguments, shows_options
+from beamsplit.search.plan import Strategy
+from beamsplit.search.select import Selection
+from beamsplit.search.step import Step
 
 __all__ = ["Branch", "Fate", "Recorder", "Recording", "record"]
 
@@ -133,49 +135,62 @@ def _checked(branches: tuple[Branch, ...]) -> tuple[Branch, ...]:
     return branches
 
 
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """What one group did for one input in one step, in plain lists: an entry for each pick."""
+
+    group: int
+    time: int
+    beams: int
+    parent: list[int]
+    token: list[int]
+    log_prob: list[float]
+    score: list[float]
+    cost: list[float]
+    fate: list[int]
+
+
 class Recorder:
     """Writes down, step by step, what a search does for one of its inputs."""
 
-    def __init__(self, to_text: Spell | None = None, title: str = "", place: int = 0) -> None:
+    def __init__(self, to_text: Spell | None = None, title: str = "", input_index: int = 0) -> None:
         self._spell = to_text
         self._title = title
-        self._place = place
+        self._input = input_index
         self._branches: list[Branch] = []
         self._tokens: list[tuple[int, ...]] = []  # of each branch, with those before it
         self._beams: dict[int, list[int]] = {}  # of each group: the branch that each beam is
-        self._hypotheses: Callable[[], Hypotheses] = Hypotheses
+        self._step: Step | None = None
 
     def add(self, step: Step) -> None:
-        """What happened in this step."""
-        self._hypotheses = lambda: step.hypotheses[self._place]
-        row = (step.inputs == self._place).nonzero()
-        if len(row):
-            for move in step.moves:
-                self._add_move(move, int(row))
+        """Write down what happened in this step."""
+        self.add_moves(step, _moves(step).get(self._input, []))
+
+    def add_moves(self, step: Step, moves: Iterable[_Move]) -> None:
+        """Do the same, given what the groups did for this input."""
+        self._step = step
+        for move in moves:
+            self._add_move(move)
 
     @property
     def recording(self) -> Recording:
         """The search so far."""
-        so_far = Recording(self._title, tuple(self._branches), self._hypotheses())
+        hypotheses = Hypotheses() if self._step is None else self._step.hypotheses[self._input]
+        so_far = Recording(self._title, tuple(self._branches), hypotheses)
         return replace(so_far, branches=_with_last_beams(so_far))
 
-    def _add_move(self, move: Move, row: int) -> None:
-        fates = _fates(move)[row].tolist()
-        picks = move.picks
-        columns = [picks.parent, picks.token, picks.log_prob, picks.score, picks.cost]
-        values = [column[row].tolist() for column in columns]
-        for g, group in enumerate(move.groups):
-            beams = self._beams.get(group, []) if move.time else []
-            born: dict[int, int] = {}
-            for pick, fate in enumerate(fates[g]):
-                parent, token, log_prob, score, cost = (column[g][pick] for column in values)
-                if score == -float("inf"):
-                    continue
-                if fate >= 0:
-                    born[fate] = len(self._branches)
-                before = beams[parent] if move.time else ROOT
-                self._add_branch(before, group, move.time, token, (log_prob, score, cost), fate)
-            self._beams[group] = [born.get(beam, ROOT) for beam in range(move.live.shape[2])]
+    def _add_move(self, move: _Move) -> None:
+        beams = self._beams.get(move.group, []) if move.time else []
+        born: dict[int, int] = {}
+        columns = (move.parent, move.token, move.log_prob, move.score, move.cost, move.fate)
+        for parent, token, log_prob, score, cost, fate in zip(*columns, strict=True):
+            if score == -float("inf"):
+                continue
+            if fate >= 0:
+                born[fate] = len(self._branches)
+            before = beams[parent] if move.time else ROOT
+            self._add_branch(before, move.group, move.time, token, (log_prob, score, cost), fate)
+        self._beams[move.group] = [born.get(beam, ROOT) for beam in range(move.beams)]
 
     def _add_branch(
         self, parent: int, group: int, time: int, token: int, worth: tuple[float, float, float], fate: int
@@ -196,15 +211,27 @@ def _with_last_beams(recording: Recording) -> tuple[Branch, ...]:
     return tuple(branches)
 
 
+def _moves(step: Step) -> dict[int, list[_Move]]:
+    """Return what the groups did in a step, by input: tensors are read once for the whole batch."""
+    moves: dict[int, list[_Move]] = {index: [] for index in step.inputs.tolist()}
+    for selection in step.selections:
+        picks, beams = selection.picks, selection.live.shape[2]
+        columns = [picks.parent, picks.token, picks.log_prob, picks.score, picks.cost, _fates(selection)]
+        for index, *of_input in zip(moves, *(column.tolist() for column in columns), strict=True):
+            for group, *of_group in zip(selection.groups, *of_input, strict=True):
+                moves[index].append(_Move(group, selection.time, beams, *of_group))
+    return moves
+
+
 _DROPPED, _ENDED = -1, -2
 
 
-def _fates(move: Move) -> Tensor:
+def _fates(selection: Selection) -> Tensor:
     """[batch group pick]: the beam that a pick has become, -1 if it was dropped, -2 if it is complete."""
-    beam = move.beam
+    beam = selection.beam
     # An end counts among the best picks alone, as many as there are beams.
-    among = torch.arange(beam.shape[2], device=beam.device) < move.live.shape[2]
-    return torch.where(move.ended & among, _ENDED, beam)
+    among = torch.arange(beam.shape[2], device=beam.device) < selection.live.shape[2]
+    return torch.where(selection.ended & among, _ENDED, beam)
 
 
 def addition(to_text: Spell, prefix: tuple[int, ...], token: int) -> str:
@@ -225,16 +252,26 @@ def _alike(one: str, other: str) -> int:
     return next((i for i, (a, b) in enumerate(zip_longest(one, other)) if a != b), len(one))
 
 
+@shows_options
 def record(
-    model: StepModel, inputs: Any, strategy: Strategy, *, title: str | None = None, **options: Any
+    model: StepModel,
+    inputs: Any,
+    strategy: Strategy,
+    *,
+    title: str | None = None,
+    **options: Unpack[OptionArguments],
 ) -> list[Recording]:
-    """Search as `decode` does, and write everything down; `options` are those of `decode`."""
+    """Search as `decode` does, and write everything down."""
     recorders: list[Recorder] = []
     name = type(strategy).__name__ if title is None else title
     for step in steps(model, inputs, strategy, **options):
         if not recorders:
-            to_text = getattr(model, "to_text", None)
-            recorders = [Recorder(to_text, name, place) for place in range(len(step.inputs))]
-        for recorder in recorders:
-            recorder.add(step)
+            to_text = to_text_of(model)
+            recorders = [Recorder(to_text, name, index) for index in range(len(step.inputs))]
+        for index, moves in _moves(step).items():
+            recorders[index].add_moves(step, moves)
+        last = step
+    # The last step has the lists of all inputs, also of those that were done before.
+    for recorder in recorders:
+        recorder.add_moves(last, [])
     return [recorder.recording for recorder in recorders]

@@ -27,7 +27,7 @@ class Scorer(Protocol):
         Totals never rise. A group stops when its hypotheses all beat the bound of its best beam, so a
         bound that is too low stops early and one that is too high only costs time.
 
-        A scorer may have an attribute `groups_of_old`; see `huggingface.scoring.GenerationScorer`.
+        A scorer may have an attribute `stopping`, a `StoppingRule`; see `beamsplit.search.stopping`.
         """
         ...
 

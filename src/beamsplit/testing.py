@@ -11,8 +11,8 @@ from torch import Tensor
 
 from beamsplit.diversity import Diversity, Earlier
 from beamsplit.hypotheses import Hypothesis
-from beamsplit.model import Logits, StepModel, plain, wide
-from beamsplit.noise import mix
+from beamsplit.model import Answer, Shortlist, StepModel, log_softmax
+from beamsplit.search.noise import mix
 
 __all__ = ["MarkovModel", "PrefixHashModel", "exhaustive_search", "reference_search", "rescore"]
 
@@ -268,5 +268,6 @@ def _stepped(model: StepModel, path: _Path) -> _Path:
     return _Path(path.tokens, path.log_prob, path.score, state, _log_prob(logits)[0])
 
 
-def _log_prob(logits: Logits) -> Tensor:
-    return torch.log_softmax(plain(logits), dim=-1, dtype=wide(plain(logits).dtype))
+def _log_prob(answer: Answer) -> Tensor:
+    assert not isinstance(answer, Shortlist), "a reference search reads whole vocabularies"
+    return log_softmax(answer)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +18,7 @@ from beamsplit import ArgumentError
 from beamsplit.evaluation import cost, markdown
 from evaluation.small import figures_of, numbers, said, write_lines, write_numbers
 
-METHODS = {"narrow": {"kind": "beam", "beams": 1}, "wide": {"kind": "beam", "beams": 2}}
+METHODS = {"narrow": {"strategy": "bs", "beams": 1}, "wide": {"strategy": "bs", "beams": 2}}
 
 
 class Clock:
@@ -98,7 +101,7 @@ def test_memory_is_measured_of_a_model_that_can_be_loaded(
 ) -> None:
     task = write_lines(tmp_path / "mine.jsonl", {"input": "I'm cold.", "references": ["J'ai froid."]})
     file = tmp_path / "mine.toml"
-    table = '[methods.BS]\nkind = "beam"\nbeams = 20\n'
+    table = '[methods.BS]\nstrategy = "bs"\nbeams = 20\n'
     settings = 'model = "en-fr"\nmax_length = 10\nlists = ["length"]\ncost = { turns = 1 }\n'
     file.write_text(f'task = "{task}"\n{settings}{table}', encoding="utf-8")
     shown = said(capsys, str(file), "--json", "--cache", str(tmp_path / "cache"))
@@ -119,7 +122,41 @@ def test_a_model_that_is_given_is_not_loaded_by_its_name(
 
 def test_lists_in_files_cost_nothing(tmp_path: Path) -> None:
     lists = write_lines(tmp_path / "a.jsonl", *({"id": place, "hypotheses": ["1"]} for place in range(3)))
-    saved = {"kind": "lists", "file": str(lists)}
+    saved = {"file": str(lists)}
     assert list(results(tmp_path, methods={"A": saved, **METHODS})["cost"]["methods"]) == ["narrow", "wide"]
     with pytest.raises(ArgumentError, match=r"^cost is for methods that decode, and all of these are lists"):
         results(tmp_path, methods={"A": saved})
+
+
+# Systems without the module `resource`, such as Windows
+
+WITHOUT_RESOURCE = (
+    "import sys; sys.modules['resource'] = None; from beamsplit.cli import main; sys.exit(main())"
+)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("translate", "I'm cold.", "--groups", "2", "--json"),
+        ("evaluate", "--task", "mine.jsonl", "--model", "en-fr", "--strategies", "bs", "--beams", "2"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_commands_do_not_need_resource(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    write_lines(tmp_path / "mine.jsonl", {"input": "I'm cold.", "references": ["J'ai froid."]})
+    command = [sys.executable, "-c", WITHOUT_RESOURCE, *arguments]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, "froid" in done.stdout or "chrF" in done.stdout) == (0, True), done.stderr
+
+
+def test_memory_is_not_measured_without_resource(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The figure is left out, and the table says so."""
+    monkeypatch.setitem(sys.modules, "resource", None)
+    monkeypatch.setattr(cost, "Path", lambda _: tmp_path / "absent")  # no /proc either
+    monkeypatch.setattr(cost, "ProcessPoolExecutor", lambda *_, **__: ThreadPoolExecutor(1))
+    task = write_lines(tmp_path / "mine.jsonl", {"input": "I'm cold.", "references": ["J'ai froid."]})
+    content = {"task": str(task), "model": "en-fr", "max_length": 3, "lists": ["length"]}
+    found = figures_of(tmp_path, {**content, "methods": METHODS, "cost": {"turns": 1}})
+    assert all(set(each) == {"seconds", "ratio"} for each in found["cost"]["methods"].values())
+    assert markdown(found).count("not measured") == 2

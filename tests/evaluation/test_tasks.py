@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from beamsplit.data import Described, Features, data_folder
 from beamsplit.errors import ArgumentError
 from beamsplit.evaluation import TASKS, Task, read_task
+from beamsplit.evaluation.datasets import data_folder
 from evaluation.small import write_lines
 
 
@@ -75,8 +78,8 @@ def test_some_inputs_are_spread_over_all() -> None:
     ("content", "message"),
     [
         ("", ' is empty: give lines of {"input": ..., "references": [...]}'),
-        ("{", ", line 1 is no JSON: Expecting property name enclosed in double quotes"),
-        ("\n[]", ', line 2 is no JSON object: give {"input": ..., "references": [...]}'),
+        ("{", ", line 1 is not JSON: Expecting property name enclosed in double quotes at column 2"),
+        ("\n[]", ', line 2 is not a JSON object: give {"input": ..., "references": [...]}'),
         ('{"input": " ", "references": ["x"]}', ', line 1 has nothing under "input"'),
         ('{"references": ["x"]}', ', line 1 has nothing under "input"'),
         ('{"image": "", "references": ["x"]}', ', line 1 has nothing under "image"'),
@@ -121,29 +124,73 @@ def test_a_task_that_is_none(tmp_path: Path) -> None:
         read_task(str(tmp_path / "none.jsonl"), nowhere)
 
 
-# Parts of PASCAL-50S
+# Tasks that have names
+
+IDS = tuple(map(str, range(10)))
 
 
 @pytest.fixture
-def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten pictures."""
-    ids = tuple(map(str, range(10)))
-    described = [Described(image=each, texts=(f"picture {each}",), difficulty=float(each)) for each in ids]
-    monkeypatch.setattr("beamsplit.evaluation.tasks.read_described", lambda _: described)
-    monkeypatch.setattr("beamsplit.evaluation.tasks.read_projection", lambda _: None)
-    rows = torch.arange(10.0).unsqueeze(1)
-    monkeypatch.setattr("beamsplit.evaluation.tasks.read_features", lambda *_: Features(ids, rows))
+def data(tmp_path: Path) -> Path:
+    """A data folder with ten pictures, whose two features were projected to one, and two sentences."""
+    pictures = [{"image": n, "captions": [f"picture {n}"], "difficulty": n} for n in range(10)]
+    questions = [{"image": n, "questions": [f"what is {n}?"]} for n in range(4, 6)]
+    sentences = [{"en": "Go!", "fr": ["Va !", "File !"]}, {"en": "I'm cold.", "fr": ["J’ai froid."]}]
+    _write(tmp_path / "captions" / "pascal50s.jsonl.gz", pictures)
+    _write(tmp_path / "questions" / "vqg.test.jsonl.gz", questions)
+    _write(tmp_path / "translation" / "newstest2013.jsonl.gz", sentences)
+    _write(tmp_path / "translation" / "multi30k.test_2016_flickr.jsonl.gz", sentences)
+    feature, scale = np.arange(10, dtype=np.int8)[:, None], np.array([2.0])
+    for name in ("captions/pascal50s", "questions/vqg"):
+        np.savez(tmp_path / f"{name}.features.npz", image=np.arange(10), feature=feature, scale=scale)
+    projection = {"mean": np.array([0.0, 5.0]), "components": np.array([[1.0, 0.0]])}
+    np.savez(tmp_path / "captions" / "features.projection.npz", **projection)  # type: ignore[arg-type]
+    return tmp_path
 
 
-@pytest.mark.usefixtures("made_up")
-def test_every_fifth_picture_is_for_choosing(tmp_path: Path) -> None:
-    valid, test = (read_task(f"pascal50s.{part}", lambda: tmp_path) for part in ("valid", "test"))
+def _write(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode()))
+
+
+def test_pictures_by_name(data: Path) -> None:
+    captions, questions = (read_task(name, lambda: data) for name in ("pascal50s", "vqg.test"))
+    assert (captions.name, questions.name) == ("pascal50s", "vqg.test")
+    assert captions.ids == IDS
+    assert torch.as_tensor(captions.inputs).tolist() == [[2.0 * n, 5.0] for n in range(10)]
+    assert captions.difficulty == tuple(range(10))
+    assert questions.ids == ("4", "5")
+    assert torch.as_tensor(questions.inputs).tolist() == [[8.0, 5.0], [10.0, 5.0]]
+    assert questions.references == (("what is 4?",), ("what is 5?",))
+    assert questions.difficulty is None
+
+
+@pytest.mark.parametrize(
+    ("name", "known_as"),
+    [("newstest2013", "newstest2013"), ("multi30k.test", "multi30k.test_2016_flickr")],
+)
+def test_sentences_by_name(name: str, known_as: str, data: Path) -> None:
+    task = read_task(name, lambda: data)
+    assert task.name == known_as
+    assert task.ids == ("0", "1")
+    assert task.inputs == ["Go!", "I'm cold."]
+    assert task.references == (("Va !", "File !"), ("J'ai froid.",))
+
+
+def test_every_fifth_picture_is_for_choosing(data: Path) -> None:
+    valid, test = (read_task(f"pascal50s.{part}", lambda: data) for part in ("valid", "test"))
     assert (valid.name, test.name) == ("pascal50s.valid", "pascal50s.test")
     assert valid.ids == ("0", "5")
     assert test.ids == ("1", "2", "3", "4", "6", "7", "8", "9")
-    assert torch.as_tensor(valid.inputs).tolist() == [[0.0], [5.0]]
+    assert torch.as_tensor(valid.inputs).tolist() == [[0.0, 5.0], [10.0, 5.0]]
     assert valid.references == (("picture 0",), ("picture 5",))
     assert valid.difficulty == (0.0, 5.0)
+
+
+def test_a_data_folder_without_the_file(tmp_path: Path) -> None:
+    missing = tmp_path / "translation" / "newstest2013.jsonl.gz"
+    with pytest.raises(ArgumentError) as caught:
+        read_task("newstest2013", lambda: tmp_path)
+    assert str(caught.value) == f"{missing} cannot be read: No such file or directory"
 
 
 def test_real_parts_are_disjoint_and_together_the_whole() -> None:

@@ -27,7 +27,7 @@ from beamsplit import (
     steps,
 )
 from beamsplit.huggingface import from_transformers
-from beamsplit.huggingface.scoring import GenerationScorer
+from beamsplit.huggingface.scoring import AsIn455, GenerationScorer
 from huggingface.calls import ours, outputs
 from huggingface.models import EOS, OLD, build, case, tokenizer
 
@@ -216,7 +216,7 @@ def test_sound_goes_through_the_processor_at_its_rate() -> None:
 )
 @pytest.mark.parametrize("name", ["gpt2", "bart"])
 def test_decode_finds_what_generate_finds(name: str, settings: dict[str, Any]) -> None:
-    scorer = GenerationScorer(length_penalty=0.5, groups_of_old=True)
+    scorer = GenerationScorer(length_penalty=0.5, stopping=AsIn455())
     door = from_transformers(build(name), **settings)
     found = decode(door, case(name).inputs, GROUPS, max_length=10, scorer=scorer)
     groups = {"num_beam_groups": 2, "diversity_penalty": 0.7, "return_per_group": 2}

@@ -15,7 +15,7 @@ from transformers import DynamicCache
 from beamsplit import Cumulative, Diversity, Earlier, Embedding, Hamming, NGram, Step
 from beamsplit.huggingface import diverse_beam_search
 from huggingface.calls import GROUPS, assert_same, ours, outputs, own
-from huggingface.models import BOS, EOS, PAD, Case, build, case
+from huggingface.models import BOS, EOS, PAD, VOCABULARY, Case, build, case
 
 # Groups and their strength
 
@@ -101,6 +101,40 @@ def test_a_term_may_be_named(name: str, term: Diversity) -> None:
     assert_same(named, given)
     alike = ours(case("llama"), num_beam_groups=2, diversity_penalty=0)
     assert outputs(case("llama"), named) != outputs(case("llama"), alike)
+
+
+def _translator_with_two_vocabularies(outputs: int) -> Any:
+    """A translator whose encoder and decoder have embeddings of their own, and `outputs` tokens to say."""
+    config = copy.deepcopy(build("marian").config)
+    config.update({"share_encoder_decoder_embeddings": False, "decoder_vocab_size": outputs})
+    config.tie_word_embeddings = False
+    model = type(build("marian"))(config).eval()
+    generator = torch.Generator().manual_seed(3)
+    for weight in model.parameters():
+        if weight.dim() > 1:
+            torch.nn.init.normal_(weight, std=0.4, generator=generator)
+    model.generation_config = copy.deepcopy(build("marian").generation_config)
+    return model
+
+
+@pytest.mark.parametrize("size", [VOCABULARY, VOCABULARY - 3, VOCABULARY + 5])
+def test_embedding_takes_the_vectors_of_the_vocabulary_of_outputs(size: int) -> None:
+    model = _translator_with_two_vocabularies(size)
+    encoder, decoder = (
+        each.get_input_embeddings().weight for each in (model.get_encoder(), model.get_decoder())
+    )
+    assert encoder.shape[0] == VOCABULARY
+    assert decoder.shape[0] == size
+
+    def search(diversity: Any) -> list[list[int]]:
+        groups = {"num_beams": 4, "num_beam_groups": 2, "diversity_penalty": 2.0, "num_return_sequences": 4}
+        search = {"custom_generate": diverse_beam_search, "diversity": diversity, "max_new_tokens": 10}
+        found: list[list[int]] = model.generate(**case("marian").inputs, **groups, **search).tolist()
+        return found
+
+    assert search("embedding") == search(Embedding(vectors=decoder))
+    if size == VOCABULARY:  # the encoder's can be taken by mistake
+        assert search("embedding") != search(Embedding(vectors=encoder))
 
 
 def test_hamming_is_the_term_if_none_is_named() -> None:

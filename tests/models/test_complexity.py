@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,11 @@ import torch
 from torch import Tensor
 
 from beamsplit import ArgumentError
-from beamsplit.data import Projection, data_folder, read_features
+from beamsplit.evaluation.datasets import data_folder
+from beamsplit.evaluation.features import read_features
 from beamsplit.models.complexity import SHIPPED, Complexity, split
-from beamsplit.training import complexity as training
+from beamsplit.models.projection import Projection
+from research.training.complexity import held_out
 
 TAU = 0.438  # on the 1,000 pictures of PASCAL-50S: what the card says
 
@@ -152,52 +153,6 @@ def test_a_file_without_a_part(tmp_path: Path) -> None:
     assert str(caught.value) == f"{path} has no weights of 1 dimensions: make the file anew"
 
 
-# Training
-
-WIDTH = 6
-
-
-def made_up(count: int = 60) -> tuple[Tensor, Tensor, Projection]:
-    """Non-negative features, of which the score is a curve, and a projection that loses some."""
-    draw = torch.Generator().manual_seed(1)
-    features = torch.rand(count, WIDTH, generator=draw) * 2
-    axes = torch.linalg.qr(torch.randn(WIDTH, WIDTH, generator=draw)).Q[:4]
-    return features, 3 + features[:, 0] * features[:, 1], Projection(features.mean(0), axes)
-
-
-def test_prediction_is_scikit_learns() -> None:
-    """The machine that was trained, asked through scikit-learn, says the same of the pictures it knows."""
-    svm = pytest.importorskip("sklearn.svm", reason="scikit-learn is absent: pip install 'beamsplit[train]'")
-    features, difficulty, projection = made_up()
-    settings = training.Settings(components=4, cost=3.0)
-    made = training.fit(features, difficulty, projection, settings)
-    kept = made.projection
-    steps = (kept.project(features) / made.scale).round() * made.scale
-    remembered = kept.undo(steps)
-    seen = remembered.clamp(min=0).sqrt().double().numpy()
-    theirs = svm.NuSVR(kernel="rbf", gamma=made.gamma, C=3.0, nu=settings.nu).fit(seen, difficulty.numpy())
-    expected = torch.from_numpy(theirs.predict(seen)).float()
-    assert len(made.support) == len(theirs.support_)
-    assert torch.allclose(made.predict(remembered), expected, atol=5e-3)  # where their solver stops is 1e-3
-
-
-def test_training_is_refused_without_a_score_a_picture() -> None:
-    features, difficulty, projection = made_up()
-    with pytest.raises(ArgumentError) as caught:
-        training.fit(features, difficulty[:3], projection)
-    assert str(caught.value) == "difficulty has shape [3], not [60]: give one score a picture"
-
-
-def test_training_needs_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn.svm", None)
-    with pytest.raises(ImportError) as caught:
-        training.fit(*made_up())
-    assert (
-        str(caught.value)
-        == "beamsplit.training.complexity needs scikit-learn: pip install 'beamsplit[train]'"
-    )
-
-
 # The one that ships
 
 
@@ -228,8 +183,8 @@ def folder() -> Path:
 
 
 def test_pictures_it_never_saw(folder: Path) -> None:
-    stats = pytest.importorskip("scipy.stats", reason="scipy is absent: pip install 'beamsplit[train]'")
-    _, test, _ = training.held_out(folder)
+    stats = pytest.importorskip("scipy.stats", reason="scipy is absent: pip install 'beamsplit[dev]'")
+    _, test, _ = held_out(folder)
     tau = stats.kendalltau(Complexity.load().predict(test.features), test.difficulty).statistic
     assert tau == pytest.approx(TAU, abs=0.002)
 
@@ -246,20 +201,8 @@ def near(found: tuple[int, ...], expected: tuple[int, ...]) -> bool:
 
 def test_the_sizes_on_the_card(folder: Path) -> None:
     made = Complexity.load()
-    _, test, projection = training.held_out(folder)
+    _, test, projection = held_out(folder)
     coco = read_features(folder / "captions" / "coco.test.features.npz", projection)
     assert sizes(test.difficulty) == (36, 865, 99)
     assert near(sizes(made.predict(test.features)), (150, 678, 172))
     assert near(sizes(made.predict(coco.values)), (650, 3020, 737))
-
-
-def test_training_again_gives_the_same(folder: Path, tmp_path: Path) -> None:
-    """The same bytes each time; on another machine's arithmetic the same scores, nearly."""
-    pytest.importorskip("sklearn", reason="scikit-learn is absent: pip install 'beamsplit[train]'")
-    known, test, projection = training.held_out(folder)
-    paths = [tmp_path / "one.safetensors", tmp_path / "two.safetensors"]
-    for path in paths:
-        training.fit(*known, projection).save(path)
-    assert paths[0].read_bytes() == paths[1].read_bytes()
-    again, shipped = (Complexity.load(path).predict(test.features) for path in (paths[0], SHIPPED))
-    assert torch.allclose(again, shipped, atol=0.01)

@@ -13,11 +13,11 @@ from torch import Tensor
 
 import beamsplit
 from beamsplit import ArgumentError, BeamSearch, Hypotheses
-from beamsplit.data import data_folder, read_described, read_features
 from beamsplit.models import Captioner, PictureSizes, Questioner
 from beamsplit.models.pictures import LONGEST
 from beamsplit.models.text import END, Words, words_of
 from models.shipped import captioner, features, questioner
+from research.data import data_folder, read_described, read_features
 
 # What they say
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import struct
 from collections.abc import Mapping
 from pathlib import Path
@@ -162,26 +161,6 @@ def test_the_same_bytes_every_time(tmp_path: Path) -> None:
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
-def test_a_file_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    storage.write_bytes(tmp_path / "file", b"old")
-
-    def full(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(ArgumentError, match="cannot be written: No space left"):
-        storage.write_bytes(tmp_path / "file", b"new")
-    assert [each.name for each in tmp_path.iterdir()] == ["file"]
-    assert (tmp_path / "file").read_bytes() == b"old"
-
-
-def test_a_file_is_replaced(tmp_path: Path) -> None:
-    for content in (b"old and long", b"new"):
-        storage.write_bytes(tmp_path / "file", content)
-    assert (tmp_path / "file").read_bytes() == b"new"
-    assert [each.name for each in tmp_path.iterdir()] == ["file"]
-
-
 # Networks
 
 
@@ -255,13 +234,3 @@ def test_kinds() -> None:
         with pytest.raises(ArgumentError) as caught:
             storage.check_kind(path, description, "translator")
         assert str(caught.value) == f"file holds {holds}, not a translator"
-
-
-def test_what_cannot_be_written_is_said_with_its_name(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("precious")
-    with pytest.raises(ArgumentError, match=r"file/x cannot be written: .* \(give another place\)$"):
-        storage.write_bytes(tmp_path / "file" / "x", b"content")
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(ArgumentError, match=r"folder cannot be written: Is a directory"):
-        storage.write_bytes(tmp_path / "folder", b"content")
-    assert {each.name for each in tmp_path.iterdir()} == {"file", "folder"}

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beamsplit import ArgumentError
-from beamsplit.data import Pair
 from beamsplit.models.text import BEGIN, END, PAD, UNKNOWN, Pieces, Words, normalised, unspeakable, words_of
-from beamsplit.training.sentences import learn_pieces
+from research.data import Pair
+from research.training.sentences import learn_pieces
 
 # Normal form
 

@@ -12,12 +12,12 @@ import torch
 
 import beamsplit
 from beamsplit import ArgumentError, BeamSearch, Hypotheses, Sampling
-from beamsplit.data import Pair, data_folder, read_pairs
 from beamsplit.models import Translator, TranslatorSizes
 from beamsplit.models.text import END, PAD, normalised
 from beamsplit.models.translator import LONGEST
-from beamsplit.training.sentences import learn_pieces
 from models.shipped import TEXTS, translator
+from research.data import Pair, data_folder, read_pairs
+from research.training.sentences import learn_pieces
 
 # What it says
 
@@ -211,7 +211,7 @@ def real_data() -> Path:
 
 def test_bleu(real_data: Path) -> None:
     """64.3 when it was first measured: the first 150 sentences, greedily, all references."""
-    sacrebleu = pytest.importorskip("sacrebleu", reason="pip install 'beamsplit[train]'")
+    sacrebleu = pytest.importorskip("sacrebleu", reason="pip install 'beamsplit[evaluate]'")
     pairs = read_pairs(real_data / "translation" / "tatoeba.test.jsonl.gz")[:150]
     found = translator().translate([pair.source for pair in pairs], BeamSearch(beams=1))
     references = [[normalised(target) for target in pair.targets] for pair in pairs]

@@ -112,7 +112,7 @@ def test_two_strategies(tmp_path: Path) -> None:
     task = write(
         tmp_path / "task.jsonl", {"input": "I'm cold.", "references": ["J'ai froid."], "complexity": 4}
     )
-    methods = {"bs": {"kind": "beam", "beams": 2}, "dbs": {"kind": "diverse", "groups": 2}}
+    methods = {"bs": {"strategy": "bs", "beams": 2}, "dbs": {"strategy": "dbs", "groups": 2}}
     content = {"task": str(task), "model": "en-fr", "methods": methods}
     lists = lists_from_strategies(content, Settings(cache=tmp_path / "cache"))
     (made,) = make_plan(lists, votes=1, annotators=1).items

@@ -14,7 +14,7 @@ import torch
 from starlette.testclient import TestClient
 from torch import Tensor
 
-from beamsplit.evaluation.models import load_model
+from beamsplit.loading import load_model
 from beamsplit.model import StepModel
 from beamsplit.web import DemoLimits, DemoSettings, make_app
 from beamsplit.web.catalogue import Catalogue

@@ -16,9 +16,10 @@ import pytest
 from starlette.testclient import TestClient
 
 import beamsplit
-from beamsplit.choices import SUITABLE
-from beamsplit.columns import columns
+from beamsplit.comparison import compare_lists
 from beamsplit.models.scenes import SCENES, painted
+from beamsplit.strategies.defaults import DEFAULTS
+from beamsplit.strategies.spec import StrategySpec
 from beamsplit.web import DemoLimits, DemoSettings
 from beamsplit.web.pictures import picture_features
 from beamsplit.web.samples import SamplePictures
@@ -60,12 +61,13 @@ def chunk(name: bytes, data: bytes) -> bytes:
 def test_a_picture_is_described_as_the_library_does(client: TestClient, tmp_path: Path, model: str) -> None:
     file = tmp_path / "one.jpg"
     file.write_bytes(picture(kind="JPEG"))
-    choice, network = SUITABLE["captioner"], SHARED(model)
+    network = SHARED(model)
     lists = []
-    for each in (choice.beside(), choice):
-        (found,) = beamsplit.decode(network, [str(file)], each.method.strategy(network), max_length=20)
+    for name in ("bs", "dbs"):
+        each = StrategySpec.of_widths(name, DEFAULTS[model].widths)
+        (found,) = beamsplit.decode(network, [str(file)], each.make(network), max_length=20)
         lists.append((each.title, found))
-    texts = [column.hypotheses.texts for column in columns(lists)]
+    texts = [column.hypotheses.texts for column in compare_lists(lists)]
     answer = ask(client, file.read_bytes(), model).json()
     assert [tuple(each["text"] for each in column["hypotheses"]) for column in answer["columns"]] == texts
 

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from beamsplit.cli.options import FILE, LONGEST, MODEL, OUTPUT, InOrder, named_files, show, with_settings
+from beamsplit.cli.search_options import strategy_tables, with_strategies
 from beamsplit.errors import ArgumentError
+from beamsplit.files import write_bytes
 
 if TYPE_CHECKING:
     from beamsplit.evaluation import Settings
@@ -46,11 +48,7 @@ def study() -> None:
 )
 @click.option("--task", type=FILE, metavar="TASK", help="Inputs of the lists, or what to decode: a .jsonl.")
 @click.option("--model", type=MODEL, metavar="MODEL", help="As for beamsplit evaluate.")
-@click.option("--strategies", metavar="LIST", help="Two of those of beamsplit evaluate, such as bs,dbs.")
-@click.option("--beams", type=int, metavar="N", help="Outputs of each strategy (default: 20).")
-@click.option("--groups", type=int, metavar="N", help="Of the diverse strategies (default: one a beam).")
-@click.option("--strength", type=float, metavar="X", help="Of the diverse strategies (default: 0.5).")
-@click.option("--diversity", metavar="TERM", help="hamming (default), cumulative, ngram or embedding.")
+@with_strategies("Two of those of beamsplit evaluate, such as bs,dbs.")
 @click.option(
     "--max-length",
     type=click.IntRange(min=1),
@@ -149,21 +147,13 @@ def _lists(asked: dict[str, Any], settings: Settings) -> ListPair:
         return lists_from_files(files, task, settings.limit)
     if not (asked["task"] and asked["model"] and asked["strategies"]):
         raise ArgumentError("give --lists NAME=FILE twice, or --task with --model and two --strategies")
-    return lists_from_strategies(_content(asked, given), settings)
+    return lists_from_strategies(_content(asked), settings)
 
 
-def _content(asked: dict[str, Any], given: list[str]) -> dict[str, Any]:
+def _content(asked: dict[str, Any]) -> dict[str, Any]:
     """What a file for beamsplit evaluate would say."""
-    from beamsplit.evaluation.presets import Widths, tables_of
-
-    names = [name.strip() for name in asked["strategies"].split(",")]
-    methods = tables_of(names, Widths(**{name: asked[name] for name in given}))
-    return {
-        "task": asked["task"],
-        "model": asked["model"],
-        "max_length": asked["max_length"],
-        "methods": methods,
-    }
+    content = {name: asked[name] for name in ("task", "model", "max_length")}
+    return {**content, "methods": strategy_tables(asked)}
 
 
 # Links
@@ -247,7 +237,6 @@ def export(place: str, kind: str, output: Path | None) -> None:
     beamsplit study export pilot.db -o votes.csv
     beamsplit study export pilot.db --format jsonl
     """  # noqa: D301 (click wants the character)
-    from beamsplit.models.storage import write_bytes
     from beamsplit.study import open_study
     from beamsplit.study.export import export_votes
 
@@ -305,7 +294,6 @@ def report(place: str, bins: str, include_failed: bool, draws: int, out: Path | 
 
 
 def _write(found: dict[str, Any], tables: str, text: str, out: Path) -> None:
-    from beamsplit.models.storage import write_bytes
     from beamsplit.study.plots import draw_plot
 
     write_bytes(out / "report.json", text.encode())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
 import multiprocessing
-import resource
 import statistics
 import sys
 import time
@@ -15,12 +15,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from beamsplit.decoding import decode
 from beamsplit.evaluation.experiment import Experiment
 from beamsplit.evaluation.methods import Method
-from beamsplit.evaluation.models import load_model
+from beamsplit.loading import load_model
 from beamsplit.model import StepModel
 from beamsplit.progress import Progress
-from beamsplit.search import decode
 
 __all__ = ["cost"]
 
@@ -63,9 +63,9 @@ def cost(experiment: Experiment, model: StepModel, inputs: Inputs, device: str |
 
 
 def _seconds(model: StepModel, method: Method, inputs: Inputs, max_length: int) -> float:
-    guided, strategy = method.guided(model), method.strategy(model)
+    guided, strategy = method.make(model)
     begin = time.perf_counter()
-    decode(guided, inputs, strategy, max_length=max_length, unique=method.unique)
+    decode(guided, inputs, strategy, max_length=max_length, unique=method.spec.unique)
     return time.perf_counter() - begin
 
 
@@ -83,29 +83,41 @@ def _memory(experiment: Experiment, method: Method, inputs: Inputs, device: str 
         return {}
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         job = pool.submit(_peak, experiment.model, method, inputs, experiment.max_length, device)
-        return {"peak_megabytes": job.result()}
+        peak = job.result()
+    return {} if peak is None else {"peak_megabytes": peak}
 
 
-def _peak(name: str, method: Method, inputs: Inputs, max_length: int, device: str | None) -> float:
-    """The most memory that decoding takes beyond the loaded model, in this process."""
+def _peak(name: str, method: Method, inputs: Inputs, max_length: int, device: str | None) -> float | None:
+    """Return the most memory that decoding takes beyond the loaded model, in this process.
+
+    Return None where the system does not say.
+    """
     model = load_model(name, device)
     if device is not None and torch.device(device).type == "cuda":
         before = torch.cuda.memory_allocated(device)
         torch.cuda.reset_peak_memory_stats(device)
         _seconds(model, method, inputs, max_length)
         return (torch.cuda.max_memory_allocated(device) - before) / _MEGABYTE
-    before = _high_water(reset=True)
+    low = _high_water(reset=True)
     _seconds(model, method, inputs, max_length)
-    return (_high_water() - before) / _MEGABYTE
+    high = _high_water()
+    return None if low is None or high is None else (high - low) / _MEGABYTE
 
 
-def _high_water(reset: bool = False) -> int:
-    """The most bytes that this process held in memory; Linux can start the count afresh."""
+def _high_water(reset: bool = False) -> int | None:
+    """Return the most bytes that this process held in memory, or None where the system does not say.
+
+    Only Linux can reset the count.
+    """
     if reset and Path("/proc/self/clear_refs").exists():
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * resource.getpagesize()
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * mmap.PAGESIZE
     if Path("/proc/self/status").exists():
         lines = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+    try:
+        import resource
+    except ImportError:  # on Windows
+        return None
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from beamsplit import extras
 from beamsplit.errors import ArgumentError
 from beamsplit.evaluation.tables import BY, NAMES, text_metrics
-from beamsplit.models import storage
+from beamsplit.files import write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -102,7 +102,7 @@ def save(results: Results, folder: Path, stem: str, formats: Sequence[str] = ("s
         file = re.sub(r"[^\w.-]+", "-", name)
         for each in formats:
             written.append(folder / f"{stem}-{file}.{each}")
-            storage.write_bytes(written[-1], content(figure, each))
+            write_bytes(written[-1], content(figure, each))
     return written
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
-from beamsplit.evaluation.tasks import check_once, read_lines
+from beamsplit.evaluation.tasks import check_once
+from beamsplit.files import read_json_objects
 from beamsplit.metrics import Example
 
 __all__ = ["read_lists"]
@@ -22,7 +23,7 @@ def read_lists(path: Path, ids: Sequence[str], references: Sequence[tuple[str, .
     A hypothesis is a text, or a table with a "text" and a "log_prob". What is in the file beyond the inputs
     asked for is left alone, so that one file serves for parts of a task.
     """
-    entries = list(read_lines(path, _LINE))
+    entries = list(read_json_objects(path, _LINE))
     for where, entry in entries:
         if "id" not in entry:
             raise ArgumentError(f'{where} has no "id": give {_LINE}')

@@ -14,6 +14,7 @@ import torch
 from beamsplit import metrics
 from beamsplit.errors import ArgumentError
 from beamsplit.evaluation.experiment import Experiment
+from beamsplit.files import write_bytes
 from beamsplit.metrics import DistinctN, Example, Metric, Oracle, Score, TextMetric
 from beamsplit.models import storage
 from beamsplit.progress import Progress
@@ -215,7 +216,7 @@ class _Kept:
         for example, found in zip(examples, scores, strict=True):
             known |= zip(_keys(example).values(), found, strict=True)
         lines = "".join(f"{key} {score!r}\n" for key, score in known.items())
-        storage.write_bytes(self._path, lines.encode())
+        write_bytes(self._path, lines.encode())
 
     @property
     def _path(self) -> Path:

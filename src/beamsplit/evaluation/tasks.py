@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from beamsplit import checks
-from beamsplit.data import read_described, read_features, read_pairs, read_projection
 from beamsplit.errors import ArgumentError
+from beamsplit.evaluation.datasets import read_described_lines, read_pair_lines
+from beamsplit.evaluation.features import read_features, read_projection
+from beamsplit.files import read_json_objects
 from beamsplit.models.text import normalised
 
-__all__ = ["TASKS", "Task", "check_once", "json_object", "read_lines", "read_task"]
+__all__ = ["TASKS", "Task", "check_once", "read_task"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ class Task:
 
 def _pictures(texts: str, features: str) -> Callable[[Path], Task]:
     def read(folder: Path) -> Task:
-        described = read_described(folder / f"{texts}.jsonl.gz")
+        described = read_described_lines(folder / f"{texts}.jsonl.gz")
         ids = tuple(each.image for each in described)
         projection = read_projection(folder / "captions" / "features.projection.npz")
         known = [each.difficulty for each in described if each.difficulty is not None]
@@ -72,7 +72,7 @@ def _pictures(texts: str, features: str) -> Callable[[Path], Task]:
 
 def _translation(name: str) -> Callable[[Path], Task]:
     def read(folder: Path) -> Task:
-        pairs = read_pairs(folder / "translation" / f"{name}.jsonl.gz")
+        pairs = read_pair_lines(folder / "translation" / f"{name}.jsonl.gz")
         return Task(
             name=name,
             ids=tuple(map(str, range(len(pairs)))),
@@ -128,7 +128,7 @@ def _own(path: Path, scored: bool) -> Task:
     With an "id" if you like, and a "difficulty" by which to split; pictures have their path under "image"
     instead of an "input", and models of one's own may take inputs that are no texts.
     """
-    entries = list(read_lines(path, '{"input": ..., "references": [...]}'))
+    entries = list(read_json_objects(path, '{"input": ..., "references": [...]}'))
     for where, entry in entries:
         _check_input(entry, where)
         if scored or "references" in entry:
@@ -148,37 +148,11 @@ def _own(path: Path, scored: bool) -> Task:
     )
 
 
-def read_lines(path: Path, example: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The JSON objects of a file, each with where it is; a file without any is refused."""
-    try:
-        # Not splitlines: a text may have separators of its own.
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ArgumentError(f"{path} cannot be read: {checks.reason(error)}") from error
-    if not any(line.strip() for line in lines):
-        raise ArgumentError(f"{path} is empty: give lines of {example}")
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            where = f"{path}, line {number}"
-            yield where, json_object(line, where, example)
-
-
 def check_once(ids: Sequence[str], path: Path) -> None:
     """Whether no id is there twice."""
     twice = next((each for each, count in Counter(ids).items() if count > 1), None)
     if twice is not None:
         raise ArgumentError(f"{path} has the id {twice!r} twice: give each input its own")
-
-
-def json_object(line: str, where: str, example: str) -> dict[str, Any]:
-    """The object that a line of JSON is."""
-    try:
-        entry = json.loads(line)
-    except ValueError as error:
-        raise ArgumentError(f"{where} is no JSON: {error}") from error
-    if not isinstance(entry, dict):
-        raise ArgumentError(f"{where} is no JSON object: give {example}")
-    return entry
 
 
 def _check_input(entry: Mapping[str, Any], where: str) -> None:

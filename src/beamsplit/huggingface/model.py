@@ -16,9 +16,9 @@ from beamsplit.errors import ArgumentError
 from beamsplit.huggingface.cache import check_cache, has_rows, same_rows, select_rows
 from beamsplit.huggingface.inputs import encode
 from beamsplit.huggingface.processors import Processors
-from beamsplit.model import Logits
+from beamsplit.model import Guided
 
-__all__ = ["Prompt", "TransformersModel", "from_transformers"]
+__all__ = ["Prompt", "TransformersModel", "from_transformers", "word_vectors"]
 
 # transformers 5.3 asks for the number of new tokens where its forerunners looked at `cache_position`.
 _TELLS_LENGTH = (
@@ -61,7 +61,7 @@ class _State:
     processors: Processors
 
 
-Observer = Callable[[Tensor, Logits], None]
+Observer = Callable[[Tensor, Tensor | Guided], None]
 
 
 class TransformersModel:
@@ -85,11 +85,11 @@ class TransformersModel:
 
     @property
     def word_vectors(self) -> Tensor:
-        """[vocabulary dimensions] the vectors of the tokens that it says, for the `Embedding` term."""
-        return _word_vectors(self.module)
+        """[vocabulary dimensions] the vectors of the tokens that it outputs, for the `Embedding` term."""
+        return word_vectors(self.module)
 
     @torch.no_grad()
-    def start(self, inputs: Any) -> tuple[Logits, _State]:
+    def start(self, inputs: Any) -> tuple[Tensor | Guided, _State]:
         prompt = self._prepare(inputs).early()
         model = self.module if prompt.model is None else prompt.model
         kwargs = dict(prompt.kwargs)
@@ -106,7 +106,7 @@ class TransformersModel:
         return self._processed(logits, state), state
 
     @torch.no_grad()
-    def step(self, tokens: Tensor, state: _State) -> tuple[Logits, _State]:
+    def step(self, tokens: Tensor, state: _State) -> tuple[Tensor | Guided, _State]:
         sequences = torch.cat([state.sequences, tokens.unsqueeze(1)], dim=1)
         length = {"next_sequence_length": 1} if _TELLS_LENGTH else {}
         inputs = state.model.prepare_inputs_for_generation(sequences, **length, **state.kwargs)
@@ -126,8 +126,8 @@ class TransformersModel:
         )
         return updated
 
-    def _processed(self, plain: Tensor, state: _State) -> Logits:
-        logits: Logits = plain
+    def _processed(self, plain: Tensor, state: _State) -> Tensor | Guided:
+        logits: Tensor | Guided = plain
         if state.processors:
             logits = state.processors.guide(plain.float(), state.sequences, state.owner)
         if self._observer is not None:
@@ -135,9 +135,12 @@ class TransformersModel:
         return logits
 
 
-def _word_vectors(model: Any) -> Tensor:
-    """The input embeddings, a row for each of the logits: zeros for what has none."""
-    # Where the encoder has a vocabulary of its own, outputs are in the decoder's.
+def word_vectors(model: Any) -> Tensor:
+    """Return the input embeddings of the tokens that a model can output: a row for each of its logits.
+
+    A token without an embedding gets zeros.
+    """
+    # An encoder may have a vocabulary of its own, but outputs are in the decoder's.
     says = model.get_decoder() if model.config.is_encoder_decoder else model
     embeddings = getattr(says, "get_input_embeddings", model.get_input_embeddings)()
     head = model.get_output_embeddings()

@@ -19,9 +19,9 @@ from beamsplit import checks
 from beamsplit.errors import ArgumentError
 from beamsplit.huggingface.model import Observer
 from beamsplit.hypotheses import Hypothesis
-from beamsplit.model import Guided, Logits, wide
+from beamsplit.model import Guided, wide
 from beamsplit.scoring import Scorer
-from beamsplit.step import Step
+from beamsplit.search.step import Step
 
 __all__ = [
     "DiverseBeamDecoderOnlyOutput",
@@ -70,9 +70,9 @@ class _Turn:
 
     @classmethod
     def of(cls, step: Step) -> _Turn:
-        (move,) = step.moves
-        picks = move.picks
-        columns = (picks.parent, picks.token, move.beam, picks.score, picks.cost)
+        (selection,) = step.selections
+        picks = selection.picks
+        columns = (picks.parent, picks.token, selection.beam, picks.score, picks.cost)
         place = {index: at for at, index in enumerate(step.inputs.tolist())}
         return cls(place, *(column.tolist() for column in columns))
 
@@ -104,7 +104,7 @@ class Recorder:
     def observer(self) -> Observer | None:
         return self._observe if self._scores or self._logits else None
 
-    def _observe(self, plain: Tensor, logits: Logits) -> None:
+    def _observe(self, plain: Tensor, logits: Tensor | Guided) -> None:
         if self._scores:
             self._said.append(_log_prob(plain, logits))
         if self._logits:
@@ -169,15 +169,15 @@ class Recorder:
         if len(answer) == batch * self._beams:  # every beam is live
             return answer
         before = self._steps[at - 1]
-        (move,) = before.moves
-        live = move.live.flatten(1)
+        (selection,) = before.selections
+        live = selection.live.flatten(1)
         rows = before.inputs.unsqueeze(1) * self._beams + torch.arange(self._beams, device=live.device)
         placed = answer.new_full((batch * self._beams, answer.shape[1]), -torch.inf)
         placed[rows[live]] = answer
         return placed
 
 
-def _log_prob(plain: Tensor, logits: Logits) -> Tensor:
+def _log_prob(plain: Tensor, logits: Tensor | Guided) -> Tensor:
     log_prob = torch.log_softmax(plain, dim=-1, dtype=wide(plain.dtype))
     return log_prob + logits.guidance if isinstance(logits, Guided) else log_prob
 

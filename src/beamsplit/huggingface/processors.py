@@ -15,8 +15,8 @@ from torch import Tensor
 from transformers.generation import logits_process, stopping_criteria
 
 from beamsplit.errors import ArgumentError
-from beamsplit.limits import Stop
 from beamsplit.model import Guided, wide
+from beamsplit.options import Stop
 
 __all__ = ["Processors", "stop_by"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
@@ -10,8 +10,24 @@ from torch import Tensor
 
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
+from beamsplit.search.select import Selection
+from beamsplit.search.stopping import Settled, StoppingRule
 
-__all__ = ["GenerationScorer"]
+__all__ = ["AsIn455", "GenerationScorer"]
+
+
+@dataclass(frozen=True)
+class AsIn455:
+    """Stop as the group beam search of transformers 4.55 did, and not as its beam search does.
+
+    A group is judged by the best candidate of a step even if it has just ended. At the last step a group
+    that is done takes nothing unfinished.
+    """
+
+    takes_unfinished = False
+
+    def rival(self, selection: Selection) -> Tensor:
+        return selection.picks.score.amax(2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,10 +40,8 @@ class GenerationScorer:
 
     length_penalty: float = 1.0
     early_stopping: bool | Literal["never"] = False
-    groups_of_old: bool = False
-    """Stop as the group beam search of transformers 4.55 did, and not as its beam search does: judge by the
-    best candidate of a step even if it has just ended, and at the last step take nothing unfinished into a
-    group that is done."""
+    stopping: StoppingRule = field(default_factory=Settled)
+    """How a group is judged to be done: as beam search does, or as the groups of transformers 4.55 did."""
 
     def __post_init__(self) -> None:
         checks.number("length_penalty", self.length_penalty)

@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from beamsplit import checks
-from beamsplit.data.projection import Projection
 from beamsplit.errors import ArgumentError
 from beamsplit.models import storage
+from beamsplit.models.projection import Projection
 
 if TYPE_CHECKING:
     from beamsplit.models.vision import Picture

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +19,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from beamsplit.errors import ArgumentError
+from beamsplit.files import write_bytes
 
 __all__ = [
     "WEIGHTS",
@@ -31,7 +31,6 @@ __all__ = [
     "read",
     "rounded",
     "write",
-    "write_bytes",
 ]
 
 M = TypeVar("M", bound=nn.Module)
@@ -110,20 +109,6 @@ def fingerprint(tensors: Iterable[Tensor]) -> str:
 def rounded(tensor: Tensor, bits: Literal[6, 8] = 8) -> Tensor:
     """The tensor as it is after being written and read."""
     return _unpack("", _pack("", tensor, bits))
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """The file appears whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            temporary.write_bytes(content)
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise ArgumentError(f"{path} cannot be written: {error.strerror} (give another place)") from error
 
 
 @contextmanager

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from beamsplit import checks
 from beamsplit.diversity import Diversity, Hamming
-from beamsplit.strategies.beam import Maximise
-from beamsplit.strategies.plan import Plan, Schedule, check_schedule, check_term, own_strengths
+from beamsplit.search.plan import Plan, Schedule, check_schedule, check_term, own_strengths
+from beamsplit.search.rules import Maximise
 
 __all__ = ["DiverseBeamSearch"]
 
@@ -39,7 +39,7 @@ class DiverseBeamSearch:
     def plan(self) -> Plan:
         return Plan(
             groups=int(self.groups),
-            beams=int(self.beams_per_group),
+            beams_per_group=int(self.beams_per_group),
             rule=Maximise(),
             strengths=checks.strengths(self.strength, self.groups),
             diversity=self.diversity,

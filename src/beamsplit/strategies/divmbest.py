@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from beamsplit import checks
 from beamsplit.diversity import Diversity, NGram
-from beamsplit.strategies.beam import Maximise
-from beamsplit.strategies.plan import Plan, check_term, own_strengths
+from beamsplit.hypotheses import Hypotheses, Hypothesis
+from beamsplit.options import DecodeOptions
+from beamsplit.search.asks import Abilities, Ask, Search
+from beamsplit.search.loop import lockstep
+from beamsplit.search.plan import Plan, check_term, own_strengths
+from beamsplit.search.results import rank_by
+from beamsplit.search.rules import Maximise
+from beamsplit.search.step import Step
 
 __all__ = ["DivMBest"]
+
+_Kept = list[list[Hypothesis]]  # of each input
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,12 +44,87 @@ class DivMBest:
         own_strengths(self, self.runs)
         check_term(self.diversity)
 
+    @property
+    def kept_per_group(self) -> int:
+        return 1
+
     def plan(self, run: int = 0) -> Plan:
-        """The plan of one run. The first has nothing to avoid."""
+        """Return the plan of one run. The first has nothing to avoid."""
         return Plan(
             groups=1,
-            beams=int(self.beams),
+            beams_per_group=int(self.beams),
             rule=Maximise(),
             strengths=(checks.strengths(self.strength, self.runs)[run],),
             diversity=self.diversity,
         )
+
+    def search(self, options: DecodeOptions, abilities: Abilities) -> Search:
+        """Run one beam search after another. Group g of the result is what run g has kept."""
+        kept: _Kept = []
+        every = replace(options, return_per_group=None, unique=False)
+        steps_before = 0
+        for run in range(self.runs):
+            search = lockstep(self.plan(run), every, abilities, avoid=_as_tensor(kept) if run else None)
+            last = yield from _relay(search, _Run(run, steps_before, kept, options))
+            if last is None:  # an empty batch
+                return
+            kept = _with_best(kept, last, run, options.unique)
+            steps_before += last.number + 1
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One of the runs, and what came before it."""
+
+    number: int
+    steps_before: int
+    kept: _Kept
+    options: DecodeOptions
+
+    def show(self, step: Step) -> Step:
+        """Return the step as one of the whole search."""
+        selections = tuple(
+            replace(each, groups=range(self.number, self.number + 1)) for each in step.selections
+        )
+        number = self.steps_before + step.number
+        return replace(step, number=number, selections=selections, assemble=lambda: self._lists(step))
+
+    def _lists(self, step: Step) -> list[Hypotheses]:
+        rank = rank_by(self.options.ranking)
+        kept = _with_best(self.kept, step, self.number, self.options.unique)
+        return [Hypotheses.ordered(sorted(each, key=lambda h: -rank(h))) for each in kept]
+
+
+def _relay(search: Search, run: _Run) -> Generator[Ask | Step, Any, Step | None]:
+    """Pass on what a run asks, and its steps as steps of the whole search. Returns the run's last step."""
+    reply, last = None, None
+    while True:
+        try:
+            event = search.send(reply)
+        except StopIteration:
+            return last
+        if isinstance(event, Step):
+            last, event = event, run.show(event)
+        reply = yield event
+
+
+def _with_best(kept: _Kept, step: Step, run: int, unique: bool) -> _Kept:
+    """Return what was kept before and the best of this run (the best that is new, if `unique`)."""
+    extended = []
+    for index, found in enumerate(step.hypotheses):
+        before = kept[index] if run else []
+        taken = {h.tokens for h in before} if unique else set()
+        fresh = [replace(h, group=run) for group in found.groups for h in group if h.tokens not in taken]
+        extended.append(before + fresh[:1])
+    return extended
+
+
+def _as_tensor(kept: _Kept) -> Tensor:
+    """Return [batch e length], -1 after the ends and where an input has kept fewer."""
+    count = max(len(each) for each in kept)
+    length = max((len(h.tokens) for each in kept for h in each), default=0)
+    tokens = torch.full((len(kept), count, length), -1)
+    for index, each in enumerate(kept):
+        for e, hypothesis in enumerate(each):
+            tokens[index, e, : len(hypothesis.tokens)] = torch.tensor(hypothesis.tokens)
+    return tokens

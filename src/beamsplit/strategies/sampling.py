@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from beamsplit import checks
-from beamsplit.candidates import Candidates, Scores
 from beamsplit.diversity import Diversity, Hamming
-from beamsplit.strategies.plan import Plan, Ranked, Schedule, check_schedule, check_term, own_strengths
+from beamsplit.model import Shortlist
+from beamsplit.search.plan import Plan, Ranked, Schedule, check_schedule, check_term, own_strengths
+from beamsplit.search.shortlist import Scores
 
 __all__ = ["DiverseSampling", "Sampling"]
 
@@ -30,7 +31,7 @@ class _Draw:
     min_p: float | None
 
     noisy = True
-    normalised = False
+    needs_model_distribution = False
 
     def __post_init__(self) -> None:
         hint = ": for the likeliest token use BeamSearch(beams=1)"
@@ -51,7 +52,7 @@ class _Draw:
     def perturb(self, scores: Scores, noise: Tensor) -> Scores:
         return Scores(scores.log_prob, scores.gain, self._truncate(scores.gain) + noise)
 
-    def rank(self, score: Tensor, log_prob: Tensor, lists: Candidates) -> Ranked:
+    def rank(self, score: Tensor, log_prob: Tensor, lists: Shortlist, time: int) -> Ranked:
         nothing = score == -torch.inf  # a beam that holds nothing has nothing to draw
         order = lists.key.masked_fill(nothing.unsqueeze(-1), -torch.inf)
         return Ranked(order, score.unsqueeze(-1) + lists.gain, lists.rest.masked_fill(nothing, -torch.inf))
@@ -60,8 +61,8 @@ class _Draw:
         beams, width = order.shape[-2:]
         return order.argmax(-1) + torch.arange(beams, device=order.device) * width
 
-    def secure(self, picked: Tensor, worst: Tensor, bound: Tensor) -> bool:
-        return bool(((picked > bound) | (bound == -torch.inf)).all())
+    def secure(self, picked: Tensor, worst: Tensor, bound: Tensor) -> Tensor:
+        return ((picked > bound) | (bound == -torch.inf)).all(-1)
 
     def _truncate(self, gain: Tensor) -> Tensor:
         """Tempered log-probabilities [rows vocab], -inf for tokens that may not be drawn."""
@@ -112,7 +113,7 @@ class Sampling:
 
     def plan(self) -> Plan:
         rule = _Draw(self.temperature, self.top_k, self.top_p, self.min_p)
-        return Plan(groups=1, beams=int(self.samples), rule=rule)
+        return Plan(groups=1, beams_per_group=int(self.samples), rule=rule)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +145,7 @@ class DiverseSampling:
     def plan(self) -> Plan:
         return Plan(
             groups=int(self.groups),
-            beams=int(self.samples_per_group),
+            beams_per_group=int(self.samples_per_group),
             rule=_Draw(self.temperature, self.top_k, self.top_p, self.min_p),
             strengths=checks.strengths(self.strength, self.groups),
             diversity=self.diversity,

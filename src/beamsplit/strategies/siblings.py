@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from beamsplit import checks
-from beamsplit.candidates import Candidates, Scores
-from beamsplit.strategies.beam import beats_all, best_places, only_first
-from beamsplit.strategies.plan import Plan, Ranked
+from beamsplit.model import Shortlist
+from beamsplit.search.plan import Plan, Ranked
+from beamsplit.search.rules import beats_all, best_slots, only_first
+from beamsplit.search.shortlist import Scores
 
 __all__ = ["DiverseSiblings"]
 
@@ -20,9 +21,10 @@ class _RankSiblings:
     """An extension loses `rate` for each place it has among the extensions of its beam, from 1."""
 
     rate: float
+    rank_root: bool
 
     noisy = False
-    normalised = False
+    needs_model_distribution = False
 
     def roots(self, noise: Tensor) -> Tensor:
         return only_first(torch.zeros_like(noise))
@@ -33,8 +35,11 @@ class _RankSiblings:
     def perturb(self, scores: Scores, noise: Tensor) -> Scores:
         return scores
 
-    def rank(self, score: Tensor, log_prob: Tensor, lists: Candidates) -> Ranked:
+    def rank(self, score: Tensor, log_prob: Tensor, lists: Shortlist, time: int) -> Ranked:
         gain = lists.gain
+        if not time and not self.rank_root:
+            total = score.unsqueeze(-1) + gain
+            return Ranked(total, total, score + lists.rest)
         # Lists are sorted by token, so that of equal siblings the lower token comes first.
         place = gain.argsort(dim=-1, descending=True, stable=True).argsort(dim=-1) + 1
         total = score.unsqueeze(-1) + (gain - self.rate * place.to(gain.dtype))
@@ -43,9 +48,9 @@ class _RankSiblings:
         return Ranked(total, total, score + (lists.rest - self.rate * (ahead + 1)))
 
     def pick(self, order: Tensor, count: int) -> Tensor:
-        return best_places(order, count)
+        return best_slots(order, count)
 
-    def secure(self, picked: Tensor, worst: Tensor, bound: Tensor) -> bool:
+    def secure(self, picked: Tensor, worst: Tensor, bound: Tensor) -> Tensor:
         return beats_all(worst, bound)
 
 
@@ -55,14 +60,20 @@ class DiverseSiblings:
 
     A beam's second choice must then beat other beams' first ones by a margin, so fewer survivors share
     a parent. With rate=0 it is beam search.
+
+    First tokens are not ranked, unless `rank_root`: they all extend one empty prefix, and a token's rank
+    there would cancel its later ranks, where they should count (rate * (1 + 2) is as much as rate * (2 +
+    1)).
     """
 
     beams: int
     rate: float
+    rank_root: bool = False
 
     def __post_init__(self) -> None:
         checks.at_least("beams", self.beams, 1)
         checks.non_negative("rate", self.rate)
 
     def plan(self) -> Plan:
-        return Plan(groups=1, beams=int(self.beams), rule=_RankSiblings(self.rate))
+        rule = _RankSiblings(self.rate, bool(self.rank_root))
+        return Plan(groups=1, beams_per_group=int(self.beams), rule=rule)

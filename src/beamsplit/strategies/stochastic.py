@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from beamsplit import checks
-from beamsplit.candidates import Candidates, Scores
-from beamsplit.strategies.beam import beats_all, best_places, only_first
-from beamsplit.strategies.plan import Plan, Ranked
+from beamsplit.model import Shortlist
+from beamsplit.search.plan import Plan, Ranked
+from beamsplit.search.rules import beats_all, best_slots, only_first
+from beamsplit.search.shortlist import Scores
 
 __all__ = ["StochasticBeamSearch"]
 
@@ -24,7 +25,7 @@ class _TopGumbels:
     """
 
     noisy = True
-    normalised = True
+    needs_model_distribution = True
 
     def roots(self, noise: Tensor) -> Tensor:
         return only_first(noise)
@@ -35,7 +36,7 @@ class _TopGumbels:
     def perturb(self, scores: Scores, noise: Tensor) -> Scores:
         return Scores(scores.log_prob, scores.gain, scores.gain + noise)
 
-    def rank(self, score: Tensor, log_prob: Tensor, lists: Candidates) -> Ranked:
+    def rank(self, score: Tensor, log_prob: Tensor, lists: Shortlist, time: int) -> Ranked:
         dead = score == -torch.inf
         parent = score.masked_fill(dead, 0.0).unsqueeze(-1)
         perturbed = log_prob.unsqueeze(-1) + lists.key
@@ -46,9 +47,9 @@ class _TopGumbels:
         return Ranked(order, order, bound.squeeze(-1).masked_fill(dead, -torch.inf))
 
     def pick(self, order: Tensor, count: int) -> Tensor:
-        return best_places(order, count)
+        return best_slots(order, count)
 
-    def secure(self, picked: Tensor, worst: Tensor, bound: Tensor) -> bool:
+    def secure(self, picked: Tensor, worst: Tensor, bound: Tensor) -> Tensor:
         return beats_all(worst, bound)
 
 
@@ -75,4 +76,4 @@ class StochasticBeamSearch:
         checks.at_least("beams", self.beams, 1)
 
     def plan(self) -> Plan:
-        return Plan(groups=1, beams=int(self.beams), rule=_TopGumbels())
+        return Plan(groups=1, beams_per_group=int(self.beams), rule=_TopGumbels())

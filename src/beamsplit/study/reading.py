@@ -17,7 +17,8 @@ from typing import Any
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
 from beamsplit.evaluation.saved import read_lists
-from beamsplit.evaluation.tasks import check_once, read_lines
+from beamsplit.evaluation.tasks import check_once
+from beamsplit.files import read_json_objects
 from beamsplit.study.pictures import Source
 
 __all__ = ["clean", "read_ids", "read_sources", "read_texts"]
@@ -26,7 +27,9 @@ __all__ = ["clean", "read_ids", "read_sources", "read_texts"]
 def read_ids(path: Path) -> list[str]:
     """Return the ids in a file of lists."""
     return [
-        str(entry["id"]) for _, entry in read_lines(path, '{"id": ..., "hypotheses": [...]}') if "id" in entry
+        str(entry["id"])
+        for _, entry in read_json_objects(path, '{"id": ..., "hypotheses": [...]}')
+        if "id" in entry
     ]
 
 
@@ -38,7 +41,7 @@ def read_texts(path: Path, ids: Sequence[str]) -> list[tuple[str, ...]]:
 
 def read_sources(path: Path) -> dict[str, Source]:
     """Return what a file says about its inputs, by id. Without one, a line's index is its id."""
-    entries = list(read_lines(path, '{"input": ...}'))
+    entries = list(read_json_objects(path, '{"input": ...}'))
     ids = [str(entry.get("id", index)) for index, (_, entry) in enumerate(entries)]
     check_once(ids, path)
     return {each: _source(path, where, entry) for each, (where, entry) in zip(ids, entries, strict=True)}

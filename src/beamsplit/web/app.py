@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 
 from beamsplit import __version__
 from beamsplit.web import responses
-from beamsplit.web.catalogue import TERMS, Catalogue, strategies
+from beamsplit.web.catalogue import Catalogue, strategies, terms
 from beamsplit.web.jobs import Job, JobFactory
 from beamsplit.web.limits import DemoLimits
 from beamsplit.web.problems import Problem, error_response
@@ -160,7 +160,7 @@ def _catalogue_routes(
             "default": catalogue.default,
             "models": [entry.as_dict() for entry in catalogue],
             "strategies": strategies(),
-            "terms": [{"name": name, "title": title, "pays": pays} for name, (title, pays) in TERMS.items()],
+            "terms": terms(),
             "pictures": [_sample_info(name) for name in samples.names()],
             "limits": asdict(limits),
         }

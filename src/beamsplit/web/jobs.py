@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from beamsplit.choices import Choice
+from beamsplit.strategies.spec import StrategySpec
 from beamsplit.web.catalogue import Catalogue, Entry
 from beamsplit.web.limits import DemoLimits
 from beamsplit.web.pictures import decode_base64, picture_features
 from beamsplit.web.problems import Problem
-from beamsplit.web.requests import DecodeRequest, PictureRequest
+from beamsplit.web.requests import DecodeRequest, PictureRequest, SearchRequest
 from beamsplit.web.samples import SamplePictures
 
 __all__ = ["Job", "JobFactory"]
+
+_DEFAULT_SEARCHES = [SearchRequest.model_validate(each) for each in ({"strategy": "bs"}, {})]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +25,7 @@ class Job:
     """Searches to compare on one input."""
 
     model: str
-    choices: tuple[Choice, ...]
+    specs: tuple[StrategySpec, ...]
     make_inputs: Callable[[], Any]
     """Returns the inputs for `steps`. Pictures take a while, so the thread that searches calls this."""
     max_length: int
@@ -44,7 +46,7 @@ class JobFactory:
         entry = self.catalogue.entry(request.model)
         return Job(
             model=entry.name,
-            choices=self._choices(request, entry),
+            specs=self._specs(request, entry),
             make_inputs=self._make_inputs(request, entry),
             max_length=self._max_length(request.max_length, entry),
             seed=request.seed,
@@ -52,19 +54,15 @@ class JobFactory:
             recordings=request.recordings,
         )
 
-    def _choices(self, request: DecodeRequest, entry: Entry) -> tuple[Choice, ...]:
-        if request.searches is None:
-            choices: Sequence[Choice] = (entry.choice.beside(), entry.choice)
-        else:
-            choices = [search.choice(entry.choice) for search in request.searches]
-        beams = sum(choice.beams for choice in choices)
+    def _specs(self, request: DecodeRequest, entry: Entry) -> tuple[StrategySpec, ...]:
+        searches = _DEFAULT_SEARCHES if request.searches is None else request.searches
+        specs = tuple(search.spec(entry.widths) for search in searches)
+        beams = sum(spec.outputs for spec in specs)
         if beams > self.limits.beams:
             raise Problem(
                 422, f"the searches have {beams} beams, and the limit is {self.limits.beams}: ask for fewer"
             )
-        for choice in choices:
-            _ = choice.method  # raises if the choice is wrong
-        return tuple(choices)
+        return specs
 
     def _max_length(self, requested: int | None, entry: Entry) -> int:
         most = self.limits.max_length

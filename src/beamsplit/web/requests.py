@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from beamsplit.choices import Choice
+from beamsplit.strategies.defaults import STRATEGY
+from beamsplit.strategies.spec import StrategySpec, Widths
 
 __all__ = ["DecodeRequest", "PictureRequest", "SearchRequest"]
 
@@ -36,7 +37,7 @@ Setting = Annotated[float, Field(ge=0, le=1_000_000), AfterValidator(_check_sett
 class SearchRequest(_Strict):
     """A strategy and its settings. What is left out is the model's default."""
 
-    strategy: str = Field("dbs", max_length=_NAME_LENGTH, examples=["dbs"])
+    strategy: str = Field(STRATEGY, max_length=_NAME_LENGTH, examples=["dbs"])
     groups: int | None = Field(None, ge=1, le=1_000)
     beams_per_group: int | None = Field(None, ge=1, le=1_000)
     strength: float | None = Field(None, ge=0, le=_MAX_STRENGTH)
@@ -48,10 +49,12 @@ class SearchRequest(_Strict):
     )
     unique: bool = Field(False, description="Leave out outputs that an earlier group has found.")
 
-    def choice(self, default: Choice) -> Choice:
-        """Return the strategy, with the default's value for what is left out."""
-        given: dict[str, Any] = {key: value for key, value in self if value is not None}
-        return replace(default, **given)
+    def spec(self, defaults: Widths) -> StrategySpec:
+        """Return the strategy, with the defaults for what is left out."""
+        names = ("groups", "beams_per_group", "strength", "diversity")
+        given: dict[str, Any] = {name: getattr(self, name) for name in names}
+        widths = replace(defaults, **{name: value for name, value in given.items() if value is not None})
+        return StrategySpec.of_widths(self.strategy, widths, self.settings, unique=self.unique)
 
 
 class PictureRequest(_Strict):

@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from beamsplit.choices import Choice
-from beamsplit.columns import columns
+from beamsplit.comparison import compare_lists
+from beamsplit.decoding import steps
 from beamsplit.model import StepModel
 from beamsplit.recording import Recorder, Recording
-from beamsplit.search import steps
+from beamsplit.strategies.spec import StrategySpec
 from beamsplit.tree import draw
 from beamsplit.web.jobs import Job
 from beamsplit.web.limits import DemoLimits
@@ -32,17 +32,16 @@ class Stopped(Exception):  # noqa: N818 (not an error)
 class _Search:
     """One search, run step by step."""
 
-    def __init__(self, choice: Choice, model: StepModel, inputs: Any, job: Job) -> None:
-        method = choice.method
+    def __init__(self, spec: StrategySpec, model: StepModel, inputs: Any, job: Job) -> None:
         self._steps = steps(
-            method.guided(model),
+            spec.guide(model),
             inputs,
-            method.strategy(model),
+            spec.make(model),
             max_length=job.max_length,
             seed=job.seed,
-            unique=method.unique,
+            unique=spec.unique,
         )
-        self._recorder = Recorder(getattr(model, "to_text", None), choice.title)
+        self._recorder = Recorder(getattr(model, "to_text", None), spec.title)
 
     def advance(self) -> bool:
         """Take a step, and return whether there was one to take."""
@@ -62,7 +61,7 @@ class Searches:
     def __init__(self, job: Job, model: StepModel) -> None:
         self._job = job
         inputs = job.make_inputs()
-        self._searches = [_Search(choice, model, inputs, job) for choice in job.choices]
+        self._searches = [_Search(spec, model, inputs, job) for spec in job.specs]
 
     def run(self, check: Callable[[], None]) -> Iterator[int]:
         """Advance all searches step by step, and yield the number of each step.
@@ -77,7 +76,7 @@ class Searches:
     def response(self, final: bool = False) -> dict[str, Any]:
         """Return what was found so far. Only the final response has recordings."""
         recordings = [search.recording for search in self._searches]
-        lists = columns([(each.title, each.hypotheses) for each in recordings])
+        lists = compare_lists([(each.title, each.hypotheses) for each in recordings])
         response: dict[str, Any] = {"columns": [column.as_dict() for column in lists]}
         if self._job.tree:
             response["tree"] = draw(recordings)

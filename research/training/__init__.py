@@ -1,0 +1,1 @@
+"""Train and measure the models of `beamsplit.models`: `python -m research.training --help`."""

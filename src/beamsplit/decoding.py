@@ -1,0 +1,159 @@
+"""The front door: decode a batch at once or a step at a time, and wait for the model or await it."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import AsyncIterator, Iterator, Sized
+from typing import Any, Unpack
+
+from torch import Tensor
+
+from beamsplit import checks
+from beamsplit.errors import ArgumentError
+from beamsplit.hypotheses import Hypotheses
+from beamsplit.model import StepModel, WideningModel, end_of, has_fixed_rows, to_text_of
+from beamsplit.options import DecodeOptions, OptionArguments, shows_options
+from beamsplit.scoring import LogProb
+from beamsplit.search.asks import Abilities, Search, SearchingStrategy
+from beamsplit.search.drivers import drive, drive_async
+from beamsplit.search.loop import lockstep
+from beamsplit.search.plan import Strategy
+from beamsplit.search.staggered import staggered
+from beamsplit.search.step import Step
+
+__all__ = ["decode", "decode_async", "steps", "steps_async"]
+
+
+@shows_options
+def decode(
+    model: StepModel, inputs: Any, strategy: Strategy, **options: Unpack[OptionArguments]
+) -> list[Hypotheses]:
+    """Decode a batch of inputs: for each, return a list of outputs, best first.
+
+    Args:
+        model: any `StepModel`.
+        inputs: whatever the model's `start` takes; a batch.
+        strategy: `BeamSearch`, `DiverseBeamSearch`, ...
+        max_length: the most tokens of a hypothesis, its end token included.
+        end: id of the end token, or several, or None: every hypothesis then has max_length tokens.
+            By default, what the model names as its `end`; None if it names nothing.
+        min_length: the fewest tokens of a hypothesis, its end token included.
+        stop: another way to end: a function of (inputs [n], tokens [n time]) that tells which of these
+            outputs are complete, where `inputs` are places in the batch. It is not asked about outputs
+            shorter than min_length.
+        scorer: ranks hypotheses of different length; by default, log-probability does.
+        unique: leave out sequences that an earlier group has found; groups of beams look on for the next.
+        return_per_group: how many hypotheses of each group to return; by default as many as beams.
+        seed: for strategies that sample: one number, which counts together with an input's number; or one
+            an input. What an input gets does not depend on its neighbours.
+        numbers: the inputs' numbers, which count together with the seed; by default their places in the
+            batch. Whoever decodes a long list in batches gives the places in the whole list.
+        list_width: how many candidates of a beam to look at first. Speed depends on it, results do not.
+    """
+    last = collections.deque(steps(model, inputs, strategy, **options), maxlen=1)
+    return last[0].hypotheses if last else []
+
+
+@shows_options
+def steps(
+    model: StepModel, inputs: Any, strategy: Strategy, **options: Unpack[OptionArguments]
+) -> Iterator[Step]:
+    """Run the search that `decode` runs, a step at a time; the last step's `hypotheses` are its result."""
+    search = _search(model, strategy, options)
+    inputs = _materialised(inputs)
+    if _is_empty(inputs):
+        return iter(())
+    return _with_text(model, drive(search, model, inputs))
+
+
+@shows_options
+async def decode_async(
+    model: Any, inputs: Any, strategy: Strategy, **options: Unpack[OptionArguments]
+) -> list[Hypotheses]:
+    """Do what `decode` does with a model whose verbs may be coroutines, such as one behind a network."""
+    last: Step | None = None
+    async for step in steps_async(model, inputs, strategy, **options):
+        last = step
+    return [] if last is None else last.hypotheses
+
+
+@shows_options
+def steps_async(
+    model: Any, inputs: Any, strategy: Strategy, **options: Unpack[OptionArguments]
+) -> AsyncIterator[Step]:
+    """Do what `steps` does with a model whose verbs may be coroutines."""
+    search = _search(model, strategy, options)
+    inputs = _materialised(inputs)
+    return _with_text_async(model, search, inputs)
+
+
+def _search(model: StepModel, strategy: Strategy, arguments: OptionArguments) -> Search:
+    """Check everything that can be checked before the model is started, and return the search."""
+    _check_model(model)
+    _check_strategy(strategy)
+    options = DecodeOptions.of(arguments, end_of(model))
+    _check_fit(strategy, options)
+    abilities = Abilities(widens=isinstance(model, WideningModel), fixed_rows=has_fixed_rows(model))
+    if isinstance(strategy, SearchingStrategy):
+        return strategy.search(options, abilities)
+    plan = strategy.plan()
+    if plan.schedule == "staggered":
+        return staggered(plan, options, abilities)
+    return lockstep(plan, options, abilities)
+
+
+def _with_text(model: StepModel, found: Iterator[Step]) -> Iterator[Step]:
+    """Yield the same steps, with text in their hypotheses if the model can tell it."""
+    to_text = to_text_of(model)
+    return found if to_text is None else (step.with_text(to_text) for step in found)
+
+
+async def _with_text_async(model: StepModel, search: Search, inputs: Any) -> AsyncIterator[Step]:
+    if _is_empty(inputs):
+        return
+    to_text = to_text_of(model)
+    async for step in drive_async(search, model, inputs):
+        yield step if to_text is None else step.with_text(to_text)
+
+
+def _check_model(model: object) -> None:
+    if isinstance(model, StepModel) and not isinstance(model, type):
+        return
+    wrap = ": wrap a function in FunctionModel(step, start=...)" if callable(model) else ""
+    raise ArgumentError(
+        f"model must have the methods start, step and select, and {checks.shown(model)} has not{wrap}"
+    )
+
+
+def _check_strategy(strategy: object) -> None:
+    if isinstance(strategy, type) or not callable(getattr(strategy, "plan", None)):
+        hint = f": write {strategy.__name__}(...)" if isinstance(strategy, type) else ""
+        raise ArgumentError(
+            f"strategy must be one such as BeamSearch(beams=5), not {checks.shown(strategy)}{hint}"
+        )
+
+
+def _check_fit(strategy: Strategy, options: DecodeOptions) -> None:
+    """Raise if the strategy cannot work with these options."""
+    name, plan = type(strategy).__name__, strategy.plan()
+    kept = strategy.kept_per_group if isinstance(strategy, SearchingStrategy) else plan.beams_per_group
+    if options.return_per_group is not None and options.return_per_group > kept:
+        raise ArgumentError(
+            f"return_per_group={options.return_per_group}, but {name} keeps {kept} a group: ask for no more"
+        )
+    if plan.rule.needs_model_distribution and not isinstance(options.ranking, LogProb):
+        raise ArgumentError(
+            f"{name} samples sequences by log-probability, which {type(options.ranking).__name__} would "
+            "change: leave scorer out and rescore the result"
+        )
+
+
+def _materialised(inputs: Any) -> Any:
+    """Return inputs that can be looked at more than once: some strategies start the model several times."""
+    return list(inputs) if isinstance(inputs, Iterator) else inputs
+
+
+def _is_empty(inputs: Any) -> bool:
+    if isinstance(inputs, Tensor) and not inputs.dim():
+        return False
+    return isinstance(inputs, Sized) and not isinstance(inputs, str) and len(inputs) == 0

@@ -1,0 +1,33 @@
+"""The Hamming term."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from beamsplit.diversity.term import Earlier, Similarity
+
+__all__ = ["Hamming"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hamming:
+    """The number of earlier beams with the same token at this step.
+
+    >>> import torch
+    >>> earlier = Earlier.of(torch.tensor([[[7], [7], [3]]]), time=0)
+    >>> Hamming().penalty(torch.tensor([[[3, 5, 7]]]), torch.empty(1, 1, 0), earlier)
+    tensor([[[1, 0, 2]]])
+    """
+
+    def penalty(self, tokens: Tensor, prefix: Tensor, earlier: Earlier) -> Tensor:
+        # [n beam k e] -> [n beam k]
+        count, others = earlier.tokens.shape
+        return (tokens.unsqueeze(-1) == earlier.tokens.reshape(count, 1, 1, others)).sum(-1)
+
+    def soft_penalty(
+        self, tokens: Tensor, prefix: Tensor, earlier: Earlier, similarity: Similarity
+    ) -> Tensor:
+        # [n beam k e] -> [n beam k]
+        return similarity([tokens], [earlier.tokens.unsqueeze(1)]).sum(-1)

@@ -1,0 +1,106 @@
+"""What a diversity term is.
+
+A term is a pure function with no strength and no memory. The search asks it about many groups at once
+(the n axis: inputs and groups together). It answers for each beam of each group and each candidate token:
+
+    tokens  [n beam k]      candidates for this step
+    prefix  [n beam time]   the beam's tokens so far
+    earlier                 what the earlier groups hold; see `Earlier`
+    result  [n beam k]      the penalty of each candidate: finite, 0 or more
+
+A candidate's penalty must not depend on the other candidates in the list: that is what lets the search ask
+about short lists. Sums of fractions are taken on a fixed grid, where addition is exact, so that not even the
+last bit depends on how many candidates or beams are asked about at once.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+__all__ = ["Diversity", "Earlier", "Similarity", "SoftTerm", "on_grid"]
+
+_GRID = 2.0**24  # fractions are multiples of 1 / _GRID: float64 adds up 2**29 of them without rounding
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What the groups before this one hold. -1 stands wherever there is no token."""
+
+    tokens: Tensor
+    """[n e] the tokens of their beams at this step; -1 for a beam that ended before."""
+    make_beams: Callable[[], Tensor]
+    make_sequences: Callable[[], Tensor]
+
+    @functools.cached_property
+    def beams(self) -> Tensor:
+        """[n e time+1] the same beams in full, their token at this step last."""
+        return self.make_beams()
+
+    @functools.cached_property
+    def sequences(self) -> Tensor:
+        """[n f length] everything they hold: these beams, and the hypotheses that ended before."""
+        return self.make_sequences()
+
+    @classmethod
+    def of(cls, sequences: Tensor, time: int) -> Earlier:
+        """Return finished sequences [n e length], -1 after their ends, as seen by a beam at `time`.
+
+        >>> Earlier.of(torch.tensor([[[4, 5, 6], [7, -1, -1]]]), time=1).tokens
+        tensor([[ 5, -1]])
+        """
+        missing = time + 1 - sequences.shape[-1]
+        padded = torch.nn.functional.pad(sequences, (0, max(missing, 0)), value=-1)
+        return cls(padded[..., time], lambda: padded[..., : time + 1], lambda: sequences)
+
+
+class Diversity(Protocol):
+    """A diversity term. Yours needs this one method; see the module's text for the shapes.
+
+    The rest is optional:
+
+    - An attribute `vocabulary`: the number of tokens the term knows, to be checked against the model's.
+    - A method `least(prefix, earlier)` that returns [n beam], a lower bound on the penalty of every token.
+      Where that is high, knowing it keeps candidate lists short. Results do not depend on it.
+    - A method `soft_penalty`, which lets `Embedding` soften the term: see `SoftTerm`.
+    """
+
+    def penalty(self, tokens: Tensor, prefix: Tensor, earlier: Earlier) -> Tensor: ...
+
+
+class Similarity(Protocol):
+    """A measure of how alike two n-grams are, from 0 to 1. A single token is an n-gram of one."""
+
+    def __call__(self, ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> Tensor:
+        """Compare each of ours with each of theirs: n times [... a], n times [... b] -> [... a b].
+
+        There is a tensor for each of the n tokens of an n-gram. These broadcast, and so do the leading
+        axes of ours and theirs. The same n-gram is 1, and one with a -1 in it is 0 whatever it is compared
+        with. The results lie on the grid, so that sums of them are exact.
+        """
+        ...
+
+
+class SoftTerm(Protocol):
+    """A term that `Embedding` can soften: it can use a similarity in place of "is the same token".
+
+    It is also asked about no candidates at all (k = 0), to see how much it compares them with.
+
+    A method `soft_least(prefix, earlier, similarity)` is optional: the softened term's `least`.
+    """
+
+    def soft_penalty(
+        self, tokens: Tensor, prefix: Tensor, earlier: Earlier, similarity: Similarity
+    ) -> Tensor:
+        """Return the penalty of each candidate, with the shapes of `Diversity.penalty`."""
+        ...
+
+
+def on_grid(x: Tensor) -> Tensor:
+    """Round to multiples of 2**-24, which float64 adds up without rounding."""
+    return (x.double() * _GRID).round() / _GRID

@@ -1,0 +1,186 @@
+"""Models made of plain functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from beamsplit import checks
+from beamsplit.errors import ArgumentError, ModelError
+from beamsplit.model import Answer, State, as_tensor, read_answer, rows_of
+
+__all__ = ["FunctionModel", "PrefixModel"]
+
+StepFunction = Callable[[Any, State], tuple[Any, State]]
+"""(tokens, state) -> (answer, state); the answer may be a numpy array too."""
+
+
+class FunctionModel:
+    """A model made of a plain function `step(tokens, state) -> (logits, state)`.
+
+    The state is any nesting of tuples, lists and dicts of tensors (or numpy arrays) whose first axis is the
+    batch. Leaves that are no tensors, or tensors without axes, are passed on untouched.
+
+    `start` is either the id of a begin-of-sequence token, in which case the inputs *are* the initial
+    state; or a function `start(inputs) -> (logits, state)`.
+
+    >>> table = torch.tensor([[0.0, 2.0], [1.0, 0.0]])
+    >>> bigram = FunctionModel(lambda tokens, state: (table[tokens], state), start=0)
+    >>> logits, _ = bigram.start(torch.zeros(3, 1))
+    >>> logits.shape
+    torch.Size([3, 2])
+    """
+
+    keeps_earlier_steps = True  # `select` copies, and rows of one shape can be joined whatever their age
+
+    def __init__(self, step: StepFunction, *, start: int | Callable[[Any], tuple[Any, State]]) -> None:
+        if not callable(step) or isinstance(step, type):
+            raise ArgumentError(f"step must be a function of (tokens, state), not {checks.shown(step)}")
+        if not callable(start):
+            checks.whole_number("start", start, ": the id of the token that begins a sequence, or a function")
+        self._step = step
+        self._start = start
+
+    def start(self, inputs: Any) -> tuple[Answer, State]:
+        if callable(self._start):
+            logits, state = read_answer(self._start(inputs), "start")
+            _check_batch_first(state, rows_of(logits), "start returned")
+            return logits, state
+        rows, device = _rows_and_device(inputs)
+        _check_batch_first(inputs, rows, "inputs have")
+        tokens = torch.full((rows,), self._start, dtype=torch.long, device=device)
+        return self.step(tokens, inputs)
+
+    def step(self, tokens: Tensor, state: State) -> tuple[Answer, State]:
+        try:
+            logits, state = read_answer(self._step(tokens, state), "step")
+        except (RuntimeError, IndexError) as error:
+            error.add_note(
+                f"beamsplit called step with tokens [{tokens.shape[0]}] and as many rows of state: "
+                "the batch must be the first axis of every state tensor"
+            )
+            raise
+        _check_batch_first(state, tokens.shape[0], "step returned")
+        return logits, state
+
+    def select(self, state: State, rows: Tensor) -> State:
+        return map_tensors(lambda leaf: _select_rows(leaf, rows), state)
+
+    def join(self, states: Sequence[State]) -> State:
+        return join_tensors(states)
+
+
+class PrefixModel:
+    """A model that keeps no state: a function from all tokens so far [rows time] to logits [rows vocab].
+
+    Inputs are prompts [batch time] of equal length; every step calls the function on prompt and output.
+    """
+
+    def __init__(self, function: Callable[[Tensor], Answer]) -> None:
+        self._function = function
+
+    def start(self, inputs: Tensor) -> tuple[Answer, Tensor]:
+        inputs = as_tensor(inputs)
+        return self._function(inputs), inputs
+
+    def step(self, tokens: Tensor, state: Tensor) -> tuple[Answer, Tensor]:
+        prefix = torch.cat([state, tokens.unsqueeze(1)], dim=1)
+        return self._function(prefix), prefix
+
+    def select(self, state: Tensor, rows: Tensor) -> Tensor:
+        return state.index_select(0, rows)
+
+
+def map_tensors(function: Callable[[Any], Any], state: State) -> State:
+    """Return the same nesting, with `function` of every tensor or array that has a first axis."""
+    if _is_array(state):
+        return function(state) if _has_rows(state) else state
+    if isinstance(state, dict):
+        return {key: map_tensors(function, value) for key, value in state.items()}
+    if isinstance(state, tuple) and hasattr(state, "_fields"):  # a named tuple
+        return type(state)(*(map_tensors(function, value) for value in state))
+    if isinstance(state, tuple | list):
+        return type(state)(map_tensors(function, value) for value in state)
+    return state
+
+
+def join_tensors(states: Sequence[State]) -> State:
+    """Return one nesting whose tensors are those of all states, one below the other."""
+    for others in zip(*(_leaves(state) for state in states), strict=True):
+        if not _has_rows(others[0]) and any(bool(other != others[0]) for other in others[1:]):
+            raise ModelError(
+                "the staggered schedule joins rows of different age, but this model's state holds "
+                f"{checks.shown(others[0])} for some and {checks.shown(others[1])} for others (a counter?): "
+                "make it a tensor with a row for each, or use schedule='lockstep'"
+            )
+    leaves = iter(zip(*(_tensors(state) for state in states), strict=True))
+    return map_tensors(lambda _: _stack_rows(next(leaves)), states[0])
+
+
+def _select_rows(leaf: Any, rows: Tensor) -> Any:
+    return leaf.index_select(0, rows) if isinstance(leaf, Tensor) else leaf[rows.cpu().numpy()]
+
+
+def _stack_rows(leaves: tuple[Any, ...]) -> Any:
+    shapes = {tuple(leaf.shape[1:]) for leaf in leaves}
+    if len(shapes) > 1:
+        raise ModelError(
+            f"the staggered schedule joins rows of different age, but this model's state has rows of shape "
+            f"{' and '.join(map(str, sorted(shapes)))} (a cache that grows?): use schedule='lockstep'"
+        )
+    if isinstance(leaves[0], Tensor):
+        return torch.cat(leaves)
+    import numpy as np
+
+    return np.concatenate(leaves)
+
+
+def _leaves(state: State) -> Iterator[Any]:
+    """Yield whatever is no tuple, list or dict, in the order of `map_tensors`."""
+    if isinstance(state, dict):
+        state = tuple(state.values())
+    if isinstance(state, tuple | list):
+        for part in state:
+            yield from _leaves(part)
+    else:
+        yield state
+
+
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, Tensor) or (hasattr(leaf, "__array__") and hasattr(leaf, "shape"))
+
+
+def _has_rows(leaf: Any) -> bool:
+    return _is_array(leaf) and len(leaf.shape) > 0
+
+
+def _tensors(state: State) -> list[Any]:
+    return [leaf for leaf in _leaves(state) if _has_rows(leaf)]
+
+
+def _rows_and_device(inputs: Any) -> tuple[int, torch.device | None]:
+    for leaf in _tensors(inputs):
+        return leaf.shape[0], leaf.device if isinstance(leaf, Tensor) else None
+    if isinstance(inputs, list | range):
+        return len(inputs), None
+    raise ModelError(
+        f"cannot tell the batch size from inputs of type {type(inputs).__name__} without a tensor: "
+        "give tensors or a list, or FunctionModel(start=function)"
+    )
+
+
+def _check_batch_first(state: State, rows: int, source: str) -> None:
+    for leaf in _leaves(state):
+        if _has_rows(leaf) and leaf.shape[0] != rows:
+            raise ModelError(
+                f"{source} a state tensor of shape {list(leaf.shape)} for {rows} rows: "
+                "the batch must be the first axis of every state tensor (transpose it inside step)"
+            )
+        if not _is_array(leaf) and not isinstance(leaf, bool | int | float | str | None):
+            raise ModelError(
+                f"{source} a {type(leaf).__name__} in the state, whose rows cannot be selected: "
+                "use tensors in tuples, lists and dicts, or write a class with start, step and select"
+            )

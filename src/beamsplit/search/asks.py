@@ -1,0 +1,84 @@
+"""What a search asks of the world. It does no I/O of its own: it yields these, and is sent the answers.
+
+    Start(room)               -> the model's first answer, one row an input
+    Advance(tokens, parents)  -> its answer after these tokens, one row a token
+    Widen(rows, width)        -> longer candidate lists for some rows of the last answer
+    Step(...)                 -> nothing: the step is done, for whoever watches
+
+`beamsplit.search.drivers` has the two loops that answer, a synchronous and an asynchronous one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+from torch import Tensor
+
+from beamsplit.model import Room
+from beamsplit.options import DecodeOptions
+from beamsplit.search.plan import Strategy
+from beamsplit.search.step import Step
+
+__all__ = ["LAST", "Abilities", "Advance", "Ask", "Search", "SearchingStrategy", "Start", "Widen"]
+
+LAST = -1  # the newest answer, as a source
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What a search has to know of a model before it starts."""
+
+    widens: bool = False
+    """Whether it can be asked for longer lists."""
+    fixed_rows: bool = False
+    """Whether it wants the same number of rows at every step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Start the model on the inputs, anew if need be."""
+
+    room: Room
+    keeps: Literal["last", "first", "all"] = "last"
+    """Which answers' states the search may return to, beside the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """Go on from some rows of the last answer, by one token each."""
+
+    tokens: Tensor  # [rows]
+    parents: Tensor | None  # [rows] the row that each goes on from; None: all rows, in their order
+    sources: tuple[int, ...] = (LAST,)
+    """The answers whose rows `parents` counts, one below the other: 0 is the first, -1 the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Widen:
+    """List more candidates of these rows."""
+
+    rows: Tensor
+    width: int
+    sources: tuple[int, ...] = (LAST,)
+    """The answers whose rows `rows` counts, as in `Advance`."""
+
+
+Ask: TypeAlias = Start | Advance | Widen
+Search: TypeAlias = Generator[Ask | Step, Any, None]
+"""Yields what it asks and what it has done, and is sent the answers."""
+
+
+@runtime_checkable
+class SearchingStrategy(Strategy, Protocol):
+    """A strategy that searches in its own way: in several runs, or back and forth."""
+
+    @property
+    def kept_per_group(self) -> int:
+        """How many hypotheses a group of its result holds."""
+        ...
+
+    def search(self, options: DecodeOptions, abilities: Abilities) -> Search:
+        """Return the search. `plan` is only looked at for what the strategy needs."""
+        ...

@@ -1,0 +1,193 @@
+"""One kernel for one step of beam search in groups: what `settle` and its callers do in a hundred small ones.
+
+A program handles one input. It lets group after group pick from its candidate lists, penalised by how often
+earlier groups have picked the token (the Hamming term), sorts out what ends and what lives on, and checks the
+certificate. Groups come one after another here, so there are no rounds; the results are those of the rounds.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from beamsplit.model import Shortlist
+from beamsplit.search.kernels import Chosen, on_device_of, power_of_two
+from beamsplit.search.select import Picks
+from beamsplit.search.state import Beams
+
+__all__ = ["choose", "fits"]
+
+_UNCERTAIN, _ENDS, _GAPS, _MOVES = 1, 2, 4, 8  # bits of what a search has to know of a step
+_MOST_PAIRS = 1 << 14  # numbers that one program compares at once
+
+
+def fits(beams: Beams, width: int) -> bool:
+    """Tell whether the kernel can be used for lists of this width."""
+    _, groups, per_group = beams.score.shape
+    return power_of_two(per_group * width) * power_of_two(groups * per_group) <= _MOST_PAIRS
+
+
+def choose(
+    beams: Beams, lists: Shortlist, strengths: Tensor | None, is_end: Tensor, count: int, keep: int
+) -> Chosen:
+    """Return `count` picks for each group; of those that do not end, the first `keep` live on.
+
+    `strengths` [group 1 1] weigh the penalty; None: nobody pays.
+    """
+    batch, groups, per_group = beams.score.shape
+    width = lists.tokens.shape[-1]
+    like, index = beams.score, lists.tokens
+    # Few large tensors: here every small one costs as much as a small kernel.
+    picked, picked_scores = index.new_empty(3, batch, groups, count), like.new_empty(3, batch, groups, count)
+    live, live_scores = index.new_empty(2, batch, groups, keep), like.new_empty(3, batch, groups, keep)
+    flags = torch.zeros(1, dtype=torch.int32, device=like.device)
+    with on_device_of(beams.score):
+        _choose_kernel[(batch,)](
+            *(values.contiguous() for values in (beams.score, beams.log_prob)),
+            *(values.contiguous() for values in (lists.tokens, lists.log_prob, lists.gain, lists.rest)),
+            is_end,
+            beams.score if strengths is None else strengths,
+            picked,
+            picked_scores,
+            live,
+            live_scores,
+            flags,
+            batch,
+            groups,
+            has_cost=strengths is not None,
+            beams=per_group,
+            width=width,
+            count=count,
+            keep=keep,
+            block=power_of_two(per_group * width),
+            beam_block=power_of_two(per_group),
+            keep_block=power_of_two(keep),
+            said_block=power_of_two(groups * per_group),
+            num_warps=1 if per_group * width <= 256 else 4,
+            enable_fp_fusion=False,  # round as the twin does
+        )
+    found = int(flags)
+    parent, token, ends = picked.unbind()
+    live_parent, live_token = live.unbind()
+    certain = not found & _UNCERTAIN
+    return Chosen(
+        _picks(parent, token, picked_scores),
+        ends.bool(),
+        survivors=_picks(live_parent, live_token, live_scores),
+        any_end=bool(found & _ENDS),
+        doubt=None if certain else torch.ones(batch, groups, dtype=torch.bool, device=like.device),
+        full=not found & _GAPS,
+        in_place=not found & _MOVES,
+    )
+
+
+def _picks(parent: Tensor, token: Tensor, scores: Tensor) -> Picks:
+    log_prob, score, cost = scores.unbind()
+    return Picks(parent=parent, token=token, log_prob=log_prob, score=score, cost=cost, order=score)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _choose_kernel(  # type: ignore[no-untyped-def]  # the types are Triton's
+    score,  # [batch group beam] of the beams
+    log_prob,
+    tokens,  # [batch group beam k] the candidates
+    token_log_prob,
+    gain,
+    rest,  # [batch group beam]
+    is_end,  # [vocab]
+    strength,  # [group]
+    picked,  # [3 batch group count] to be filled with parent, token, ends
+    picked_scores,  # [3 batch group count] log_prob, score, cost
+    live,  # [2 batch group keep] parent, token
+    live_scores,  # [3 batch group keep] as above
+    flags,
+    batch,
+    groups,
+    has_cost: tl.constexpr,
+    beams: tl.constexpr,
+    width: tl.constexpr,
+    count: tl.constexpr,
+    keep: tl.constexpr,
+    block: tl.constexpr,
+    beam_block: tl.constexpr,
+    keep_block: tl.constexpr,
+    said_block: tl.constexpr,
+):
+    nothing = -float("inf")
+    place = tl.arange(0, block)
+    listed = place < beams * width
+    beam = tl.arange(0, beam_block)
+    slot = tl.arange(0, keep_block)
+    turn = tl.arange(0, said_block)
+    said = tl.full([said_block], -1, tl.int64)  # what earlier groups say
+    spoken = 0
+    found = 0
+    picked_size = batch * groups * count
+    live_size = batch * groups * keep
+    for group in range(groups):
+        at = tl.program_id(0).to(tl.int64) * groups + group
+        first = at * beams
+        before = tl.load(score + first + place // width, mask=listed, other=nothing)
+        token = tl.load(tokens + first * width + place, mask=listed, other=-2)
+        order = before + tl.load(gain + first * width + place, mask=listed, other=nothing)
+        found |= tl.max(tl.where(order != order, 1, 0), 0)  # NaN is never certain
+        cost = tl.zeros_like(order)
+        if has_cost:
+            times = tl.sum((token[:, None] == said[None, :]).to(order.dtype), 1)
+            cost = tl.load(strength + group) * times
+            order = order - cost
+        reach = tl.load(score + first + beam, mask=beam < beams, other=nothing) + tl.load(
+            rest + first + beam, mask=beam < beams, other=nothing
+        )
+        bound = tl.max(reach, 0)
+        worst = tl.where(bound == bound, nothing, bound)
+        last = worst
+        alive = 0
+        for pick in range(count):
+            best = tl.max(order, 0)
+            taken = tl.min(tl.where(order == best, place, block), 0)
+            taken = tl.minimum(taken, beams * width - 1)
+            parent = taken // width
+            says = tl.load(tokens + first * width + taken)
+            pays = tl.sum(tl.where(place == taken, cost, 0.0), 0)
+            total = tl.load(log_prob + first + parent) + tl.load(token_log_prob + first * width + taken)
+            ending = tl.load(is_end + says) != 0
+            out = at * count + pick
+            tl.store(picked + out, parent.to(tl.int64))
+            tl.store(picked + picked_size + out, says)
+            tl.store(picked + 2 * picked_size + out, ending.to(tl.int64))
+            tl.store(picked_scores + out, total)
+            tl.store(picked_scores + picked_size + out, best)
+            tl.store(picked_scores + 2 * picked_size + out, pays)
+            lives = (ending == 0) & (alive < keep)
+            out = at * keep + alive
+            tl.store(live + out, parent.to(tl.int64), mask=lives)
+            tl.store(live + live_size + out, says, mask=lives)
+            tl.store(live_scores + out, total, mask=lives)
+            tl.store(live_scores + live_size + out, best, mask=lives)
+            tl.store(live_scores + 2 * live_size + out, pays, mask=lives)
+            found |= tl.where(lives & ((parent != alive) | (keep != beams)), 8, 0)  # _MOVES
+            found |= tl.where(lives & (best == nothing), 4, 0)  # _GAPS
+            found |= tl.where(ending & (pick < keep), 2, 0)  # _ENDS
+            alive += tl.where(lives, 1, 0)
+            worst = tl.where(lives & (alive == keep), best, worst)
+            last = best
+            word = tl.where(best == nothing, -1, says)
+            slot_of_word = tl.where(pick < beams, spoken + pick, said_block)
+            said = tl.where(turn == slot_of_word, word, said)
+            order = tl.where(place == taken, nothing, order)
+        spoken += beams
+        gap = (slot >= alive) & (slot < keep)
+        none = tl.zeros([keep_block], order.dtype)
+        out = at * keep + slot
+        tl.store(live + out, tl.zeros_like(slot).to(tl.int64), mask=gap)
+        tl.store(live + live_size + out, tl.zeros_like(slot).to(tl.int64), mask=gap)
+        tl.store(live_scores + out, none, mask=gap)
+        tl.store(live_scores + live_size + out, none + nothing, mask=gap)
+        tl.store(live_scores + 2 * live_size + out, none, mask=gap)
+        found |= tl.where(alive < keep, 4, 0)
+        worst = tl.maximum(worst, last)
+        found |= tl.where((worst > bound) | (bound == nothing), 0, 1)  # _UNCERTAIN
+    tl.atomic_or(flags, found)

@@ -1,0 +1,195 @@
+"""The candidate lists of one step: made of logits, by a kernel or by torch, or given by the model."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from beamsplit.errors import ModelError
+from beamsplit.model import Answer, Guided, LogProbs, Shortlist, plain
+from beamsplit.search import kernels, noise
+from beamsplit.search.asks import LAST, Widen
+from beamsplit.search.frontier import Frontier
+from beamsplit.search.select import Selection
+from beamsplit.search.setting import Setting
+from beamsplit.search.shortlist import by_token, check_finite, check_lists, check_logits, merge, without
+
+__all__ = ["StepLists", "read_lists"]
+
+_FACTOR = 4  # by which lists grow that were too short
+
+
+class StepLists(Protocol):
+    """The candidate lists of one step."""
+
+    def of(self, frontier: Frontier, width: int) -> Shortlist:
+        """Return lists for the beams of a frontier: tensors are [batch group beam k]."""
+        ...
+
+    def leave_nothing_out(self, width: int) -> bool:
+        """Tell whether lists of this width hold every token."""
+        ...
+
+    def check_finite(self) -> None:
+        """Raise if some row has no distribution."""
+        ...
+
+    def widen(
+        self, frontier: Frontier, selection: Selection, width: int
+    ) -> Generator[Widen, Shortlist, int | None]:
+        """Return a width that gives longer lists; None if longer ones are not to be had."""
+        ...
+
+
+def read_lists(
+    setting: Setting,
+    answer: Answer,
+    rows: int,
+    frontiers: Sequence[Frontier],
+    sources: tuple[int, ...] = (LAST,),
+) -> StepLists:
+    """Read a model's answer of so many rows, which is put together from these sources."""
+    if isinstance(answer, Guided) != setting.guided:
+        raise ModelError("the model returned guidance in some steps and none in others: return zeros")
+    if isinstance(answer, Shortlist) != (setting.vocabulary is None):
+        raise ModelError(
+            "the model answered with a Shortlist in some steps and with logits in others: return one of them"
+        )
+    if isinstance(answer, Guided) and not answer.bounded:
+        for frontier in frontiers:
+            frontier.may_rise = True
+    if isinstance(answer, Shortlist):
+        return _ModelLists(setting, answer, rows, frontiers, sources)
+    return _VocabularyLists(setting, answer, rows, frontiers)
+
+
+def _young(setting: Setting, frontiers: Sequence[Frontier]) -> list[Frontier]:
+    """Return those that may not end at this step."""
+    return [frontier for frontier in frontiers if frontier.time + 1 < setting.options.min_length]
+
+
+class _VocabularyLists:
+    """Lists made of logits, when asked for and as long as asked for."""
+
+    def __init__(
+        self, setting: Setting, answer: Tensor | Guided | LogProbs, rows: int, frontiers: Sequence[Frontier]
+    ) -> None:
+        check_logits(plain(answer), rows, setting.vocabulary)
+        self._setting = setting
+        self._answer = answer
+        self._lists: dict[int, Shortlist] = {}
+        young = _young(setting, frontiers)
+        self._reader = kernels.reader(answer, setting.has_kernels and not young)
+        self._ignored = _dead_rows(setting, frontiers)
+        if setting.guided or young:  # guidance may be infinite without being NaN; a ruled-out NaN hides
+            self.check_finite()
+        for frontier in young:
+            self._rule_out_ends(frontier)
+
+    def of(self, frontier: Frontier, width: int) -> Shortlist:
+        if self._setting.plan.rule.noisy and bool(frontier.beams.live.any()):
+            return self._perturbed(frontier, width)
+        if width not in self._lists:
+            lists = self._reader.shortlist(width)
+            self._lists[width] = lists if self._ignored is None else _emptied(lists, self._ignored)
+        return _laid_out(self._lists[width], frontier)
+
+    def leave_nothing_out(self, width: int) -> bool:
+        return width >= plain(self._answer).shape[1]
+
+    def check_finite(self) -> None:
+        check_finite(self._reader.scores, self._answer, self._ignored)
+
+    def widen(
+        self, frontier: Frontier, selection: Selection, width: int
+    ) -> Generator[Widen, Shortlist, int | None]:
+        return width * _FACTOR
+        yield  # nothing: all of the vocabulary is here
+
+    def _perturbed(self, frontier: Frontier, width: int) -> Shortlist:
+        """Beams that share a row, as all do at first, must not share their noise: a row for each."""
+        beams, index, scores = frontier.beams, frontier.rows.index, self._reader.scores
+        keys = noise.slot_keys(frontier.seeds, frontier.groups, frontier.time, beams.score.shape[2])
+        scores = scores.rows(index[beams.live])
+        gumbels = noise.gumbel(keys[beams.live], scores.vocabulary, scores.gain.dtype)
+        lists = self._setting.plan.rule.perturb(scores, gumbels).shortlist(width)
+        place = beams.live.flatten().cumsum(0).view_as(index) - 1
+        return lists.at(place.clamp(min=0))
+
+    def _rule_out_ends(self, frontier: Frontier) -> None:
+        rows = frontier.rows.index[frontier.beams.live].unsqueeze(1)
+        scores = self._reader.scores
+        scores.log_prob[rows, self._setting.end_ids] = -torch.inf
+        scores.gain[rows, self._setting.end_ids] = -torch.inf
+
+
+class _ModelLists:
+    """Lists that the model has given. It may be asked for longer ones."""
+
+    def __init__(
+        self,
+        setting: Setting,
+        answer: Shortlist,
+        rows: int,
+        frontiers: Sequence[Frontier],
+        sources: tuple[int, ...],
+    ) -> None:
+        check_lists(answer, rows)
+        self._setting = setting
+        self._sources = sources
+        self._given = by_token(answer)
+        self._young = _young(setting, frontiers)
+        self._ignored = _dead_rows(setting, frontiers)
+
+    def of(self, frontier: Frontier, width: int) -> Shortlist:
+        lists = self._given if self._ignored is None else _emptied(self._given, self._ignored)
+        lists = _laid_out(lists, frontier)
+        return without(lists, self._setting.ends(lists.tokens)) if frontier in self._young else lists
+
+    def leave_nothing_out(self, width: int) -> bool:
+        return bool((self._given.rest == -torch.inf).all())
+
+    def check_finite(self) -> None:
+        """Do nothing: lists are checked when they are read."""
+
+    def widen(
+        self, frontier: Frontier, selection: Selection, width: int
+    ) -> Generator[Widen, Shortlist, int | None]:
+        if not self._setting.abilities.widens or selection.doubt is None:
+            return None
+        doubtful = selection.doubt.unsqueeze(2) & frontier.beams.live
+        rows, before = torch.unique(frontier.rows.index[doubtful]), self._given.tokens.shape[1]
+        longer = yield Widen(rows, before * _FACTOR, self._sources)
+        check_lists(longer, len(rows))
+        if longer.tokens.shape[1] <= before and not bool((longer.rest == -torch.inf).all()):
+            return None
+        self._given = merge(self._given, rows, longer)
+        return self._given.tokens.shape[1]
+
+
+def _laid_out(lists: Shortlist, frontier: Frontier) -> Shortlist:
+    index = frontier.rows.index
+    return lists.shaped(index) if frontier.rows.in_order else lists.at(index)
+
+
+def _dead_rows(setting: Setting, frontiers: Sequence[Frontier]) -> Tensor | None:
+    """Return the rows [rows] that stand for no live beam, where the model has a fixed number of rows."""
+    (first, *_) = frontiers
+    if not setting.abilities.fixed_rows or not first.time or first.dense:
+        return None
+    return ~first.beams.live.flatten()
+
+
+def _emptied(lists: Shortlist, rows: Tensor) -> Shortlist:
+    """Return the lists with nothing in these rows: their answers may be anything."""
+
+    def empty(values: Tensor) -> Tensor:
+        return values.masked_fill(rows.view(-1, *[1] * (values.dim() - 1)), -torch.inf)
+
+    log_prob = empty(lists.log_prob)
+    gain = log_prob if lists.gain is lists.log_prob else empty(lists.gain)
+    key = gain if lists.key is lists.gain else empty(lists.key)
+    return Shortlist(lists.tokens, log_prob, empty(lists.rest), gain, key)

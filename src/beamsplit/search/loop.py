@@ -1,0 +1,82 @@
+"""The loop of every search: Algorithm 1 of the paper, without I/O.
+
+    start the model                       one row an input
+    every step:
+        list candidates                   once for all rows
+        let the groups pick, in order     from longer lists if the picks are not certain
+        apply the picks                   ends go to the group's pool; groups that are done stop
+        step the model                    one row a live beam, however many groups
+
+The loop yields what it asks of the model and is sent the answer, so that whoever drives it decides how the
+model is called. `staggered` has the same loop for groups that run one step behind each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+from beamsplit.hypotheses import Hypotheses
+from beamsplit.options import DecodeOptions
+from beamsplit.search.asks import Abilities, Search, Start
+from beamsplit.search.frontier import Frontier
+from beamsplit.search.lists import read_lists
+from beamsplit.search.picking import pick
+from beamsplit.search.plan import Plan
+from beamsplit.search.results import assemble
+from beamsplit.search.setting import Setting, room_of
+from beamsplit.search.state import FinishedPool
+from beamsplit.search.step import Step
+
+__all__ = ["Departed", "lockstep", "snapshot"]
+
+Departed = list[tuple[Tensor, FinishedPool]]
+"""Inputs that have left the batch, and what was found for them."""
+
+
+def lockstep(plan: Plan, options: DecodeOptions, abilities: Abilities, avoid: Tensor | None = None) -> Search:
+    """Search with all groups at the same time step.
+
+    `avoid` [batch e length] are sequences that every group is to keep away from, -1 after their ends.
+    """
+    answer = yield Start(room_of(plan, options))
+    setting = Setting.of(plan, options, abilities, answer)
+    if not setting.batch:
+        return
+    groups, departed = Frontier.roots(setting, range(plan.groups), avoid), Departed()
+    for number in range(options.max_length):
+        lists = read_lists(setting, answer, groups.rows.count, [groups])
+        selection = yield from pick(groups, lists)
+        selection = groups.apply(selection)
+        yield Step(number, groups.inputs, (selection,), snapshot([groups], departed))
+        departed += _dismiss_finished(groups)
+        if groups.is_done:
+            return
+        answer = yield groups.ask()
+
+
+def _dismiss_finished(groups: Frontier) -> Departed:
+    """Let inputs without a live beam leave the batch, unless the model wants its rows to stay."""
+    if groups.dense or groups.setting.abilities.fixed_rows:
+        return []
+    live = groups.beams.live.flatten(1).any(1)
+    if bool(live.all()):
+        return []
+    left = groups.inputs[~live], groups.pool.inputs((~live).nonzero().squeeze(1))
+    groups.keep_inputs(live.nonzero().squeeze(1))
+    return [left]
+
+
+def snapshot(frontiers: list[Frontier], departed: Departed) -> Callable[[], list[Hypotheses]]:
+    """Return what there is to return at this moment, put together only if someone asks."""
+    setting, inputs = frontiers[0].setting, frontiers[0].inputs
+    now = [frontier.freeze() for frontier in frontiers]  # which go on changing
+    left = tuple(departed)
+
+    def assembled() -> list[Hypotheses]:
+        pools = [*left, (inputs, FinishedPool.beside([pool() for pool in now]))]
+        per_group = setting.options.return_per_group or setting.plan.beams_per_group
+        return assemble(pools, setting.batch, setting.options.ranking, per_group, setting.options.unique)
+
+    return assembled

@@ -1,0 +1,94 @@
+"""Let groups pick, from lists long enough that the picks are certain."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Generator
+from dataclasses import replace
+
+from torch import Tensor
+
+from beamsplit.diversity import Earlier
+from beamsplit.model import Shortlist
+from beamsplit.search import kernels
+from beamsplit.search.asks import Widen
+from beamsplit.search.frontier import Frontier
+from beamsplit.search.lists import StepLists
+from beamsplit.search.select import GroupPenalty, Selection, settle, split_ends
+
+__all__ = ["pick"]
+
+
+def pick(
+    frontier: Frontier, lists: StepLists, outside: Earlier | None = None, doubt_outside: Tensor | None = None
+) -> Generator[Widen, Shortlist, Selection]:
+    """Let the groups of a frontier pick.
+
+    `outside` is what earlier groups hold that do not step together with these; `doubt_outside` [batch 1]
+    whether that is in doubt.
+    """
+    penalty = frontier.penalty(outside)
+    width = first = frontier.first_width
+    while True:
+        selection = _pick_from(frontier, lists.of(frontier, width), penalty)
+        complete = lists.leave_nothing_out(width)
+        if selection.doubt is None and not complete:
+            break
+        lists.check_finite()  # what is NaN is not certain, so there is no need to look before
+        if complete:
+            selection = replace(selection, doubt=None)
+            break
+        wider = yield from lists.widen(frontier, selection, width)
+        if wider is None:
+            _warn_once(frontier, selection)
+            break
+        width = wider
+    if width > first:
+        frontier.width = 2 * first  # what was too short once will be so again
+    return _spread_doubt(selection, penalty, doubt_outside)
+
+
+def _pick_from(frontier: Frontier, lists: Shortlist, penalty: GroupPenalty | None) -> Selection:
+    setting = frontier.setting
+    beams = setting.plan.beams_per_group
+    keep = setting.slots if frontier.is_last_step else beams
+    count = keep + beams * setting.options.ends_per_beam  # so that enough are left when some end
+    rule = setting.plan.rule
+    if setting.has_kernels and setting.is_end is not None and setting.options.stop is None:
+        chosen = kernels.pick_by_kernel(rule, frontier.beams, lists, penalty, setting.is_end, count, keep)
+        if chosen is not None:
+            return Selection(frontier.groups, frontier.time, width=lists.tokens.shape[-1], **chosen._asdict())
+    picks, bound = settle(rule, frontier.beams, lists, count, penalty)
+    ended = frontier.ends(picks)
+    survivors, secure, any_end = split_ends(rule, picks, bound, ended, keep)
+    return Selection(
+        frontier.groups,
+        frontier.time,
+        picks,
+        ended,
+        survivors,
+        width=lists.tokens.shape[-1],
+        any_end=any_end,
+        doubt=None if bool(secure.all()) else ~secure,
+    )
+
+
+def _spread_doubt(
+    selection: Selection, penalty: GroupPenalty | None, doubt_outside: Tensor | None
+) -> Selection:
+    """Let doubt about a group be doubt about all groups that avoid it."""
+    doubt = selection.doubt
+    if penalty is not None and doubt_outside is not None:
+        doubt = doubt_outside if doubt is None else doubt | doubt_outside
+    if penalty is not None and doubt is not None:
+        doubt = doubt.cumsum(1) > 0
+    return selection if doubt is selection.doubt else replace(selection, doubt=doubt)
+
+
+def _warn_once(frontier: Frontier, selection: Selection) -> None:
+    if frontier.doubt is None:
+        warnings.warn(
+            f"the model's lists of {selection.width} candidates are too short to be certain of step "
+            f"{frontier.time}: what may differ from an exact search has certified=False (longer lists help)",
+            stacklevel=2,
+        )

@@ -1,0 +1,91 @@
+"""From the tensors that a search ends with to the lists that a caller gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from beamsplit.hypotheses import Hypotheses, Hypothesis
+from beamsplit.scoring import Scorer
+from beamsplit.search.state import FinishedPool
+
+__all__ = ["assemble", "rank_by"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    rank: float
+    slot: int  # in its group's pool
+    hypothesis: Hypothesis
+
+
+def assemble(
+    pools: Iterable[tuple[Tensor, FinishedPool]], batch: int, scorer: Scorer, per_group: int, unique: bool
+) -> list[Hypotheses]:
+    """Return the caller's lists: the best `per_group` of each group, in the order of the whole list.
+
+    `pools` are given with the inputs [n] of the caller's batch that they belong to.
+    """
+    lists = [Hypotheses([]) for _ in range(batch)]
+    choose = _choose_unique if unique else _choose
+    for inputs, pool in pools:
+        for index, groups in zip(inputs.tolist(), _entries(pool, scorer), strict=True):
+            chosen = sorted(choose(groups, per_group), key=lambda entry: -entry.rank)
+            ranks = [entry.slot for entry in chosen]
+            lists[index] = Hypotheses.ordered([entry.hypothesis for entry in chosen], ranks)
+    return lists
+
+
+def rank_by(scorer: Scorer) -> Callable[[Hypothesis], float]:
+    """Return what the whole list is ordered by: log-probability, as the scorer sees it, without penalties."""
+
+    def rank(hypothesis: Hypothesis) -> float:
+        log_prob = torch.tensor(hypothesis.log_prob, dtype=torch.double)
+        return float(scorer.final(log_prob, len(hypothesis.tokens)))
+
+    return rank
+
+
+def _choose(groups: list[list[_Entry]], per_group: int) -> list[_Entry]:
+    return [entry for group in groups for entry in group[:per_group]]
+
+
+def _choose_unique(groups: list[list[_Entry]], per_group: int) -> list[_Entry]:
+    """Return each group's best that no earlier group has, and fill up with the best of what is left."""
+    seen: set[tuple[int, ...]] = set()
+    chosen: list[_Entry] = []
+    spare: list[_Entry] = []
+    for group in groups:
+        fresh = [entry for entry in group if entry.hypothesis.tokens not in seen]
+        fresh = list({entry.hypothesis.tokens: entry for entry in reversed(fresh)}.values())[::-1]
+        chosen += fresh[:per_group]
+        spare += fresh[per_group:]
+        seen.update(entry.hypothesis.tokens for entry in fresh[:per_group])
+    for entry in sorted(spare, key=lambda e: -e.rank):
+        if len(chosen) < per_group * len(groups) and entry.hypothesis.tokens not in seen:
+            seen.add(entry.hypothesis.tokens)
+            chosen.append(entry)
+    return chosen
+
+
+def _entries(pool: FinishedPool, scorer: Scorer) -> list[list[list[_Entry]]]:
+    """[input][group][slot], without the empty slots."""
+    lengths = (pool.tokens >= 0).sum(-1)
+    rank = scorer.final(pool.log_prob, lengths.clamp(min=1))
+    columns = (pool.tokens, lengths, pool.log_prob, pool.score, pool.ended, pool.certified, rank)
+    return [
+        [_group_entries(g, zip(*slots, strict=True)) for g, slots in enumerate(zip(*groups, strict=True))]
+        for groups in zip(*(column.tolist() for column in columns), strict=True)
+    ]
+
+
+def _group_entries(group: int, slots: Iterable[tuple[Any, ...]]) -> list[_Entry]:
+    return [
+        _Entry(rank, slot, Hypothesis(tuple(tokens[:length]), log_prob, score, group, ended, None, certified))
+        for slot, (tokens, length, log_prob, score, ended, certified, rank) in enumerate(slots)
+        if score > -torch.inf
+    ]

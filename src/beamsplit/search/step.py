@@ -1,0 +1,42 @@
+"""What `steps` yields: one step of a search, and what became of every pick in it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from beamsplit.hypotheses import Hypotheses
+from beamsplit.search.select import Selection
+
+__all__ = ["Step"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a search."""
+
+    number: int
+    """Counts from 0; `DivMBest` goes on counting from run to run."""
+    inputs: Tensor
+    """[batch] which of the caller's inputs were decoded in this step."""
+    selections: tuple[Selection, ...]
+    """What the groups did: one selection for all of them in lockstep, one for each if staggered."""
+    assemble: Callable[[], list[Hypotheses]] = field(repr=False, compare=False)
+
+    @functools.cached_property
+    def hypotheses(self) -> list[Hypotheses]:
+        """What the search would return if it stopped here; of the last step, its result."""
+        return self.assemble()
+
+    @property
+    def certified(self) -> Tensor:
+        """[batch] whether no candidate outside the lists could have been picked by any group."""
+        return torch.cat([selection.certified for selection in self.selections], dim=1).all(1)
+
+    def with_text(self, to_text: Callable[[tuple[int, ...]], str]) -> Step:
+        """Return the same step, whose hypotheses have their text."""
+        return replace(self, assemble=lambda: [found.with_text(to_text) for found in self.assemble()])

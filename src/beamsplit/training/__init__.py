@@ -1,1 +1,0 @@
-"""How the models of `beamsplit.models` are made: `python -m beamsplit.training translator --data DIR`."""

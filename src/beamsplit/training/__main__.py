@@ -1,7 +1,0 @@
-"""Train a model: python -m beamsplit.training translator --data DIR."""
-
-import sys
-
-from beamsplit.training.command import main
-
-sys.exit(main())

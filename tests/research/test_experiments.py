@@ -1,0 +1,162 @@
+"""The page of results: tables between marks, and what was chosen on validation data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from beamsplit.errors import ArgumentError
+from research.experiments import runner
+from research.experiments.choice import best_of_families, choice_table, deciding
+from research.experiments.report import renew_tables
+
+METHODS: dict[str, dict[str, Any]] = {
+    "BS": {"family": "", "varied": {}},
+    "DBS strength=0.2": {"family": "DBS", "varied": {"strength": 0.2}},
+    "DBS strength=0.5": {"family": "DBS", "varied": {"strength": 0.5}},
+    "DBS strength=0.8": {"family": "DBS", "varied": {"strength": 0.8}},
+    "MMI strength=0.1": {"family": "MMI", "varied": {"mmi": {"strength": 0.1, "first": 3}}},
+}
+
+
+def column(*values: float) -> dict[str, dict[str, float]]:
+    return {name: {"value": value} for name, value in zip(METHODS, values, strict=True)}
+
+
+RESULTS: dict[str, Any] = {
+    "task": "coco.valid",
+    "model": "captioner",
+    "items": 400,
+    "refused": 0,
+    "references": {"fewest": 5, "most": 5},
+    "short": {},
+    "unavailable": {},
+    "methods": METHODS,
+    "figures": {
+        # At 1 the weakest is the best, of METEOR the strongest; neither decides.
+        "oracle_cider_d@1": column(0.9, 0.8, 0.7, 0.6, 0.5),
+        "oracle_cider_d@20": column(1.5, 1.6, 1.8, 1.7, 1.4),
+        "oracle_meteor@1": column(25, 25, 25, 26, 20),
+        "oracle_meteor@20": column(35, 35, 35, 36, 30),
+        "list_distinct_2": column(0.2, 0.3, 0.4, 0.5, 0.25),
+        "unique": column(1, 1, 0.9, 0.8, 1),
+    },
+    "examples": [],
+    "parts": {},
+}
+PAGE = """# Results
+
+<!-- coco: about -->
+<!-- end -->
+
+Some words.
+
+<!-- validation/coco: oracle cider_d -->
+what stood there before
+<!-- end -->
+
+More words.
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """One with two results."""
+    (tmp_path / "validation").mkdir()
+    for name, task in (("coco", "coco.test"), ("validation/coco", "coco.valid")):
+        text = json.dumps({**RESULTS, "task": task})
+        (tmp_path / f"{name}.json").write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def cells(lines: list[str]) -> list[list[str]]:
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| ")]
+
+
+# The page
+
+
+def test_what_stands_between_marks_is_written_anew(folder: Path) -> None:
+    lines = renew_tables(PAGE, folder).splitlines()
+    assert "400 inputs of coco.test, 5 references each, model captioner." in lines
+    assert "what stood there before" not in lines
+    rows = cells(lines)
+    assert rows[0] == ["", "CIDEr-D top-1", "CIDEr-D @20"]
+    assert [row[0] for row in rows[1:]] == list(METHODS)
+    assert rows[3][1:] == ["0.700", "**1.800**"]
+    assert [line for line in lines if line.startswith("<!--")] == [
+        line for line in PAGE.splitlines() if line.startswith("<!--")
+    ]
+
+
+def test_what_stands_elsewhere_is_left_alone(folder: Path) -> None:
+    made = renew_tables(PAGE, folder)
+    assert made.startswith("# Results\n\n<!-- coco: about -->\n\n400 inputs")
+    assert "<!-- end -->\n\nSome words.\n\n<!-- validation/coco" in made
+    assert made.endswith("<!-- end -->\n\nMore words.\n")
+    assert renew_tables("No marks.\n", folder) == "No marks.\n"
+
+
+def test_a_page_that_is_new_stays_as_it_is(folder: Path) -> None:
+    made = renew_tables(PAGE, folder)
+    assert renew_tables(made, folder) == made
+
+
+def test_columns_and_choices(folder: Path) -> None:
+    def table(what: str) -> list[list[str]]:
+        return cells(renew_tables(f"<!-- coco: {what} -->\n<!-- end -->", folder).splitlines())
+
+    assert table("columns unique oracle_meteor@20")[0] == ["", "unique", "METEOR @20"]
+    assert table("lists")[0] == ["", "distinct-2", "unique"]
+    assert table("chosen")[0] == ["", "best", "CIDEr-D @20", "distinct-2", "unique"]
+
+
+def test_a_table_that_is_none(folder: Path) -> None:
+    with pytest.raises(ArgumentError, match=r"^there is no table 'orakel': there are about, oracle, lists, "):
+        renew_tables(PAGE.replace("oracle cider_d", "orakel cider_d"), folder)
+
+
+# The choice
+
+
+def test_the_best_of_the_most_decides() -> None:
+    assert deciding(RESULTS) == "oracle_cider_d@20"
+
+
+def test_the_best_of_each_family() -> None:
+    assert best_of_families(RESULTS) == {"BS": "BS", "DBS": "DBS strength=0.5", "MMI": "MMI strength=0.1"}
+
+
+def test_of_equals_the_first_is_chosen() -> None:
+    alike = {**RESULTS, "figures": {**RESULTS["figures"], "oracle_cider_d@20": column(1, 1, 1, 1, 1)}}
+    assert best_of_families(alike)["DBS"] == "DBS strength=0.2"
+
+
+def test_a_choice_is_shown_with_its_figures() -> None:
+    assert cells(choice_table(RESULTS))[1:] == [
+        ["BS", "", "1.500", "0.200", "1.000"],
+        ["DBS", "strength 0.5", "1.800", "0.400", "0.900"],
+        ["MMI", "strength 0.1, first 3", "1.400", "0.250", "1.000"],
+    ]
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_experiments_are_run_and_written(jobs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "HERE", tmp_path)
+    (tmp_path / "mine.jsonl").write_text('{"input": "a", "references": ["le chat dort"]}\n', encoding="utf-8")
+    (tmp_path / "said.jsonl").write_text('{"id": 0, "hypotheses": ["le chat dort"]}\n', encoding="utf-8")
+    experiment = 'task = "mine.jsonl"\nmetrics = ["chrf"]\nshow = 1\n[methods.A]\n'
+    (tmp_path / "mine.toml").write_text(experiment + 'file = "said.jsonl"\n', encoding="utf-8")
+    done = CliRunner().invoke(runner.main, ["--out", str(tmp_path / "out"), "--draws", "10", "--jobs", jobs])
+    assert done.exit_code == 0
+    found = json.loads((tmp_path / "out" / "mine.json").read_text(encoding="utf-8"))
+    assert found["figures"]["oracle_chrf@1"]["A"]["value"] == 100
+    assert found["examples"][0]["lists"]["A"][0]["text"] == "le chat dort"
+    assert found["examples"][0]["references"] == []  # not ours to print
+    unknown = CliRunner().invoke(runner.main, ["yours", "--out", str(tmp_path / "out")])
+    assert unknown.exit_code == 2
+    assert "there is no experiment 'yours': there are mine" in unknown.output
