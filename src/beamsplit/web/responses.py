@@ -34,6 +34,7 @@ class OutputInfo(_Exact):
     score: float | None = Field(description="The score that ranks it in its group, penalties included.")
     group: int
     finished: bool = Field(description="Whether it ended by itself, rather than at max_length.")
+    certified: bool = Field(description="Whether every choice that led to it was certain.")
     differs: list[tuple[int, int]] = Field(
         description="Spans of the text, in characters, that differ from the first output of the list."
     )
