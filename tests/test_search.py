@@ -375,12 +375,6 @@ def test_return_per_group_keeps_the_best_of_each_group(name: str, count: int) ->
         assert some.groups == tuple(group[:count] for group in every.groups)
 
 
-@pytest.mark.parametrize(("name", "kept"), [("beam", 3), ("diverse", 2), ("divmbest", 1), ("sampling", 3)])
-def test_more_a_group_than_it_keeps_cannot_be_returned(name: str, kept: int) -> None:
-    with pytest.raises(ArgumentError, match=f"return_per_group={kept + 1}, but .* keeps {kept} a group"):
-        decode(PrefixHashModel(5), [0], EVERY[name], max_length=2, return_per_group=kept + 1)
-
-
 def test_unique_passes_on_to_the_next_best_what_groups_have_in_common() -> None:
     model = _markov([0.0, 0.5, 0.3, 0.2], [0.0, 0.5, 0.3, 0.2], [0.0, 0.5, 0.3, 0.2], [0.0, 0.5, 0.3, 0.2])
     strategy = DiverseBeamSearch(groups=3, strength=0.0)
@@ -462,12 +456,6 @@ def test_the_exact_stop_waits_for_what_the_first_stop_does_not() -> None:
     assert _tokens(first) == [(0,)]
 
 
-def test_stochastic_beam_search_takes_no_length_scorer() -> None:
-    strategy, scorer = StochasticBeamSearch(beams=2), LengthNormalised()
-    with pytest.raises(ArgumentError, match=r"StochasticBeamSearch .* LengthNormalised"):
-        decode(PrefixHashModel(5), [0], strategy, max_length=3, scorer=scorer)
-
-
 # States
 
 
@@ -497,17 +485,6 @@ def test_a_growing_cache_follows_its_beams(strategy: Strategy) -> None:
     whole = PrefixModel(lambda prefix: _mean_of_rows(table[prefix]))
     found = decode(_cached_model(table), prompts, strategy, max_length=5, end=0)
     assert found == decode(whole, prompts, strategy, max_length=5, end=0)
-
-
-def test_a_growing_cache_cannot_be_staggered() -> None:
-    with pytest.raises(ModelError, match=r"a cache that grows\?\): use schedule='lockstep'"):
-        decode(_cached_model(_normal(8, 7, 7)), torch.tensor([[1, 2]]), EVERY["staggered"], max_length=5)
-
-
-def test_a_model_without_join_cannot_be_staggered() -> None:
-    model = PrefixModel(lambda prefix: torch.zeros(len(prefix), 4))
-    with pytest.raises(ArgumentError, match="PrefixModel has none: add one or use schedule='lockstep'"):
-        decode(model, torch.tensor([[1, 2]]), EVERY["staggered"], max_length=5)
 
 
 class _Named(NamedTuple):
@@ -553,14 +530,6 @@ def test_inputs_may_be_the_state_that_a_begin_token_is_fed_to(strategy: Strategy
     expected = decode(MarkovModel(table), [4, 4], strategy, max_length=4, end=0)
     assert decode(model, torch.zeros(2, 3), strategy, max_length=4, end=0) == expected
     assert decode(model, ["a", "b"], strategy, max_length=4, end=0) == expected
-
-
-def test_a_state_whose_batch_is_not_first_is_the_model_s_fault() -> None:
-    model = FunctionModel(
-        lambda tokens, _: (torch.zeros(len(tokens), 4), torch.zeros(1, len(tokens), 8)), start=0
-    )
-    with pytest.raises(ModelError, match="the batch must be the first axis"):
-        decode(model, torch.zeros(3, 1), BeamSearch(beams=2), max_length=3)
 
 
 @pytest.mark.parametrize("strategy", LOCKSTEP.values(), ids=LOCKSTEP.keys())
@@ -633,25 +602,6 @@ def test_guidance_may_raise_totals_so_a_search_does_not_stop_early() -> None:
     (found,) = decode(guided, [0], BeamSearch(beams=1), max_length=3, end=0)
     assert _tokens(found) == [(1, 1, 1)]
     assert found.best.score == pytest.approx(3 * math.log(4))
-
-
-def test_what_the_language_model_holds_to_be_impossible_is_left_as_it_is() -> None:
-    model, other = _markov([0.5, 0.3, 0.2]), _markov([0.5, 0.5, 0.0])
-    (found,) = decode(AntiLanguageModel(model, other, strength=1.0), [0], BeamSearch(beams=3), max_length=1)
-    expected = {(0,): math.log(1.0), (1,): math.log(0.6), (2,): math.log(0.2)}
-    assert {h.tokens: h.score for h in found} == pytest.approx(expected)
-
-
-def test_stochastic_beam_search_takes_no_guidance() -> None:
-    guided = AntiLanguageModel(PrefixHashModel(5), PrefixHashModel(5, seed=1), strength=0.5)
-    with pytest.raises(ArgumentError, match="guidance changes: use Sampling, or the model without"):
-        decode(guided, [0], StochasticBeamSearch(beams=2), max_length=3)
-
-
-def test_two_models_over_different_vocabularies_do_not_fit() -> None:
-    guided = AntiLanguageModel(PrefixHashModel(5), PrefixHashModel(6), strength=0.5)
-    with pytest.raises(ModelError, match="two models over one vocabulary"):
-        decode(guided, [0], BeamSearch(beams=2), max_length=3)
 
 
 # What belongs to the caller
