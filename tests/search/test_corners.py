@@ -30,8 +30,8 @@ from beamsplit import (
     record,
 )
 from beamsplit.testing import MarkovModel, PrefixHashModel, rescore
+from search.cases import every_schedule
 
-every_schedule = pytest.mark.parametrize("schedule", ["lockstep", "staggered"])
 INF, NAN = math.inf, math.nan
 
 
