@@ -10,7 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beamsplit import ArgumentError
-from beamsplit.models.text import BEGIN, END, PAD, UNKNOWN, Pieces, Words, normalised, unspeakable, words_of
+from beamsplit.models.text import (
+    BEGIN,
+    END,
+    PAD,
+    UNKNOWN,
+    Pieces,
+    Words,
+    mask_special_tokens,
+    normalised,
+    words_of,
+)
 from research.data import Pair
 from research.training.sentences import learn_pieces
 
@@ -129,4 +139,4 @@ def test_pieces_from_their_bytes(pieces: Pieces) -> None:
 
 
 def test_what_cannot_be_said() -> None:
-    assert unspeakable(torch.zeros(2, 6)).tolist() == [[-torch.inf] * 3 + [0.0] * 3] * 2
+    assert mask_special_tokens(torch.zeros(2, 6)).tolist() == [[-torch.inf] * 3 + [0.0] * 3] * 2

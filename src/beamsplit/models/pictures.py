@@ -15,7 +15,7 @@ from beamsplit import checks
 from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses
 from beamsplit.models import inputs, storage, vision
-from beamsplit.models.text import BEGIN, END, Words, unspeakable
+from beamsplit.models.text import BEGIN, END, Words, mask_special_tokens
 from beamsplit.models.unconditioned import Unconditioned
 from beamsplit.models.vision import Picture
 from beamsplit.strategies import DiverseBeamSearch, Strategy
@@ -123,7 +123,7 @@ class PictureModel(nn.Module, abc.ABC):
     def _tell(self, heard: Tensor, state: State) -> tuple[Tensor, State]:
         told, (hidden, cell) = self.lstm(heard, (state.hidden.unsqueeze(0), state.cell.unsqueeze(0)))
         logits = self.logits(self.output(told[:, -1]))
-        return unspeakable(logits), State(hidden.squeeze(0), cell.squeeze(0))
+        return mask_special_tokens(logits), State(hidden.squeeze(0), cell.squeeze(0))
 
     def features(self, pictures: Sequence[Picture] | Tensor) -> Tensor:
         """[pictures 1280] what the network sees of them; features are checked and given back."""
@@ -151,7 +151,7 @@ class PictureModel(nn.Module, abc.ABC):
         storage.check_kind(path, description, cls.kind)
         with storage.fitting(path):
             words, sizes = Words(description["words"]), PictureSizes(**description["sizes"])
-            return storage.filled(lambda: cls(words, sizes), tensors)
+            return storage.build_with_weights(lambda: cls(words, sizes), tensors)
 
 
 class Captioner(PictureModel):
