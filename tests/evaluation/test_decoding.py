@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from beamsplit.evaluation import Cache, Method, decoded
 from beamsplit.evaluation.decoding import fingerprint
 from beamsplit.models import Captioner, PictureSizes, load, storage
-from beamsplit.models.text import Words
+from beamsplit.models.text import Vocabulary
 from beamsplit.testing import MarkovModel
 
 BEAM = Method(name="BS", kind="beam", settings={"beams": 3})
@@ -25,7 +25,7 @@ PICTURES = torch.randn(7, 4, generator=torch.Generator().manual_seed(1))
 def captioner(seed: int = 0) -> Captioner:
     torch.manual_seed(seed)
     sizes = PictureSizes(features=4, embedding=8, hidden=8)
-    return Captioner(Words(["a", "cat", "dog", "runs"]), sizes).eval().requires_grad_(False)
+    return Captioner(Vocabulary(["a", "cat", "dog", "runs"]), sizes).eval().requires_grad_(False)
 
 
 class Counted(Captioner):
@@ -41,7 +41,7 @@ class Counted(Captioner):
 def counted() -> Counted:
     torch.manual_seed(0)
     sizes = PictureSizes(features=4, embedding=8, hidden=8)
-    return Counted(Words(["a", "cat", "dog", "runs"]), sizes).eval().requires_grad_(False)
+    return Counted(Vocabulary(["a", "cat", "dog", "runs"]), sizes).eval().requires_grad_(False)
 
 
 def lists(

@@ -20,7 +20,7 @@ from beamsplit import (
 )
 from beamsplit.evaluation.methods import METHODS, TERMS, Method, Saved, methods_of
 from beamsplit.models import Captioner, PictureSizes
-from beamsplit.models.text import Words
+from beamsplit.models.text import Vocabulary
 from evaluation.small import figures_of, numbers, write_numbers
 
 DIVERSE = {"kind": "diverse", "groups": 2}
@@ -32,7 +32,7 @@ def made(**table: Any) -> list[Method]:
 
 
 def captioner() -> Captioner:
-    return Captioner(Words(["a", "cat", "dog"]), PictureSizes(features=2, embedding=4, hidden=4))
+    return Captioner(Vocabulary(["a", "cat", "dog"]), PictureSizes(features=2, embedding=4, hidden=4))
 
 
 # What varies

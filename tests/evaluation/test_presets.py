@@ -14,7 +14,7 @@ from beamsplit.evaluation.methods import Method, methods_of
 from beamsplit.evaluation.presets import PRESETS, Widths, tables_of
 from beamsplit.evaluation.scoring import TEXT_METRICS
 from beamsplit.models import Captioner, PictureSizes
-from beamsplit.models.text import Words
+from beamsplit.models.text import Vocabulary
 from evaluation.small import refusal, said, write_lines
 
 SENTENCES = {"I'm cold.": ["J'ai froid."], "Where are you?": ["Où es-tu ?", "Où êtes-vous ?"]}
@@ -39,7 +39,7 @@ def method(name: str, **widths: Any) -> Method:
 
 def captioner() -> Captioner:
     torch.manual_seed(0)
-    made = Captioner(Words(["a", "cat", "dog", "runs"]), PictureSizes(features=2, embedding=4, hidden=4))
+    made = Captioner(Vocabulary(["a", "cat", "dog", "runs"]), PictureSizes(features=2, embedding=4, hidden=4))
     return made.eval().requires_grad_(False)
 
 

@@ -15,7 +15,7 @@ from beamsplit import checks
 from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses
 from beamsplit.models import inputs, storage, vision
-from beamsplit.models.text import BEGIN, END, Words, mask_special_tokens
+from beamsplit.models.text import BEGIN, END, Vocabulary, mask_special_tokens
 from beamsplit.models.unconditioned import Unconditioned
 from beamsplit.models.vision import Picture
 from beamsplit.strategies import DiverseBeamSearch, Strategy
@@ -46,7 +46,7 @@ class PictureModel(nn.Module, abc.ABC):
     end = END
     kind: ClassVar[str]
 
-    def __init__(self, words: Words, sizes: PictureSizes, dropout: float = 0.0) -> None:
+    def __init__(self, words: Vocabulary, sizes: PictureSizes, dropout: float = 0.0) -> None:
         super().__init__()
         self.words = words
         self.sizes = sizes
@@ -150,7 +150,7 @@ class PictureModel(nn.Module, abc.ABC):
         tensors, description = storage.read(path)
         storage.check_kind(path, description, cls.kind)
         with storage.fitting(path):
-            words, sizes = Words(description["words"]), PictureSizes(**description["sizes"])
+            words, sizes = Vocabulary(description["words"]), PictureSizes(**description["sizes"])
             return storage.build_with_weights(lambda: cls(words, sizes), tensors)
 
 

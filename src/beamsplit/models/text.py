@@ -18,7 +18,7 @@ __all__ = [
     "PAD",
     "UNKNOWN",
     "Pieces",
-    "Words",
+    "Vocabulary",
     "mask_special_tokens",
     "normalised",
     "words_of",
@@ -62,10 +62,10 @@ class Pieces:
         return str(self._processor.decode([i for i in ids if i > END]))
 
 
-class Words:
+class Vocabulary:
     """A vocabulary of whole words, in lower case.
 
-    >>> words = Words(["a", "man", "'s", "hat"])
+    >>> words = Vocabulary(["a", "man", "'s", "hat"])
     >>> words.ids("A man's hat.")
     [4, 5, 6, 7]
     >>> words.text([4, 5, 6, 7, END])
@@ -79,7 +79,7 @@ class Words:
             raise ArgumentError("words must be different from each other")
 
     @classmethod
-    def counted(cls, texts: Iterable[str], at_least: int) -> Words:
+    def counted(cls, texts: Iterable[str], at_least: int) -> Vocabulary:
         """Make a vocabulary of the words that occur at least so often, most frequent first."""
         counts = Counter(word for text in texts for word in words_of(text))
         often = [word for word, count in counts.items() if count >= at_least]
