@@ -16,7 +16,7 @@ from beamsplit import checks
 from beamsplit.diversity import Cumulative, Diversity, Embedding, Hamming, NGram
 from beamsplit.errors import ArgumentError, ModelError
 from beamsplit.huggingface.model import Prompt, TransformersModel, real_ends, word_vectors
-from beamsplit.huggingface.output import Recorder, Returned, make_output
+from beamsplit.huggingface.output import OutputRecorder, Returned, make_output
 from beamsplit.huggingface.processors import Processors, stop_by
 from beamsplit.huggingface.scoring import AsIn455, GenerationScorer
 from beamsplit.hypotheses import Hypotheses, Hypothesis
@@ -91,7 +91,7 @@ def diverse_beam_search(
     prompts = prompt.input_ids[prompt.rows]
     strategy = _strategy(model, asked, generation_config, diversity, sampling)
     scorer = _scorer(generation_config, length_penalty, early_stopping, asked.groups)
-    recorder = Recorder(asked.beams, asked.groups, bool(prompt.processors), scorer, generation_config)
+    recorder = OutputRecorder(asked.beams, asked.groups, bool(prompt.processors), scorer, generation_config)
     door = TransformersModel(model, lambda inputs: inputs, observer=recorder.observer)
     search = beamsplit.steps(
         door,
@@ -261,7 +261,7 @@ def _refuse(config: Any, on_step: Any) -> None:
 
 
 def _returned(
-    found: Hypotheses, place: int, asked: _Request, unique: bool, recorder: Recorder
+    found: Hypotheses, place: int, asked: _Request, unique: bool, recorder: OutputRecorder
 ) -> list[Returned]:
     """The hypotheses of one input that are to be returned, in their order."""
     groups = [[recorder.trace(h, place) for h in group] for group in found.groups]
