@@ -1,4 +1,4 @@
-"""The strategies: how one step picks survivors."""
+"""The strategies: how each step picks the beams that survive."""
 
 from beamsplit.search.plan import Strategy
 from beamsplit.strategies.beam import BeamSearch
