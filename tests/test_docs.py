@@ -13,9 +13,11 @@ import pytest
 import torch
 
 from beamsplit import BeamSearch, cli, decode
+from beamsplit.diversity.names import TERMS
 from beamsplit.evaluation import Experiment
-from beamsplit.evaluation.methods import METHODS, OPTIONS, SAVED, TERMS
 from beamsplit.evaluation.scoring import LIST_METRICS, TEXT_METRICS
+from beamsplit.strategies.names import STRATEGIES
+from beamsplit.strategies.spec import OPTIONS
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -23,7 +25,7 @@ PAGE = (DOCS / "evaluate.md").read_text(encoding="utf-8")
 KEYS = [each.name for each in fields(Experiment)]
 
 
-@pytest.mark.parametrize("word", [*KEYS, *OPTIONS, *METHODS, SAVED, *TEXT_METRICS, *LIST_METRICS])
+@pytest.mark.parametrize("word", [*KEYS, *OPTIONS, "vary", "file", *STRATEGIES, *TEXT_METRICS, *LIST_METRICS])
 def test_what_an_experiment_may_say_is_explained(word: str) -> None:
     assert f"`{word}`" in PAGE
 

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 from beamsplit import checks, extras
 from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses
+from beamsplit.jobs.batches import decode_in_batches
 from beamsplit.metrics import coco
 from beamsplit.model import StepModel
 from beamsplit.models import pictures, translator
-from beamsplit.models.inputs import decode_in_batches
 from beamsplit.models.text import normalised
 from beamsplit.progress import Progress
 from beamsplit.strategies import BeamSearch, DiverseBeamSearch, Strategy
@@ -150,12 +150,10 @@ def _translations(
     model: StepModel, sentences: _Sentences, strategy: Strategy, how: str
 ) -> list[tuple[str, ...]]:
     """Return the outputs for each sentence, best first."""
-    # Sorted by length, since a batch takes as long as its longest.
-    order = sorted(sentences.accepted, key=lambda place: len(sentences.sources[place]))
-    sources = [sentences.sources[place] for place in order]
+    sources = [sentences.sources[place] for place in sentences.accepted]
     lists = _outputs(model, sources, strategy, translator.LONGEST, f"{sentences.name}, {how}")
     found: list[tuple[str, ...]] = [("",)] * len(sentences.sources)
-    for place, texts in zip(order, lists, strict=True):
+    for place, texts in zip(sentences.accepted, lists, strict=True):
         found[place] = tuple(map(normalised, texts))
     return found
 
@@ -258,13 +256,16 @@ def _outputs(
     model: StepModel, inputs: Any, strategy: Strategy, max_length: int, name: str
 ) -> list[tuple[str, ...]]:
     """Decode the inputs, and return the texts for each, best first."""
-    parts = list(_parts(inputs))
-    found: list[tuple[str, ...]] = []
-    with Progress(name).bar(len(parts)) as bar:
-        for part in parts:
-            lists = decode_in_batches(model, part, strategy, max_length=max_length, batch_size=BATCH)
-            found += map(_texts, lists)
-            bar.advance()
+    with Progress(name).bar(len(inputs)) as bar:
+        lists = decode_in_batches(
+            model,
+            inputs,
+            strategy,
+            max_length=max_length,
+            batch_size=BATCH,
+            on_batch=lambda indices, _: bar.advance(len(indices)),
+        )
+    found = [_texts(each) for each in lists]
     if not sys.stderr.isatty():  # where there was no bar
         print(f"{name}: {len(found)} decoded", file=sys.stderr, flush=True)
     return found

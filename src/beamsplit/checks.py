@@ -13,6 +13,7 @@ from beamsplit.errors import ArgumentError
 __all__ = [
     "at_least",
     "fraction",
+    "known_keys",
     "nearest",
     "non_negative",
     "number",
@@ -51,6 +52,15 @@ def nearest(word: str, known: Iterable[str], otherwise: str) -> str:
     """
     near = difflib.get_close_matches(word, list(known), 1)
     return f"did you mean {near[0]!r}?" if near else otherwise
+
+
+def known_keys(table: Iterable[str], known: Iterable[str], where: str) -> None:
+    """Raise if a table has a key that is not known; `where` says which table it is."""
+    known = sorted(known)
+    for key in table:
+        if key not in known:
+            hint = nearest(key, known, f"known are {', '.join(known)}")
+            raise ArgumentError(f"{where} has a key {key!r}: {hint}")
 
 
 def usable(device: str | None) -> None:

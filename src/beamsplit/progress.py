@@ -22,9 +22,9 @@ class Bar:
         self._shown = shown
         self._task = shown.add_task(name, total=total, completed=done, note="")
 
-    def advance(self) -> None:
-        """Move one step further."""
-        self._shown.advance(self._task)
+    def advance(self, steps: int = 1) -> None:
+        """Move so many steps further."""
+        self._shown.advance(self._task, steps)
 
     def note(self, text: str) -> None:
         """Show a text beside the bar; where there is no bar, print it as a line."""

@@ -14,9 +14,9 @@ import pytest
 
 from beamsplit import BeamSearch, DiverseBeamSearch, NGram, Sampling, cli, decode
 from beamsplit.cli.showing import _marked
-from beamsplit.evaluation.models import load_model
+from beamsplit.loading import load_model
 from beamsplit.models import load
-from beamsplit.models.translator import DIVERSE
+from beamsplit.strategies.defaults import default_strategy
 from cli.commands import Terminal, entries, give_stdin, printed, refusal
 
 TEXT = "Where did you leave the keys?"
@@ -26,7 +26,7 @@ SMALL = ("--groups", "2", "--beams-per-group", "1", "--max-length", "12")
 def test_the_lists_are_those_of_the_library(capsys: pytest.CaptureFixture[str]) -> None:
     (line,) = entries(capsys, "translate", TEXT)
     model = load("en-fr")
-    for found, strategy in ((line, DIVERSE), (line["beside"], BeamSearch(beams=6))):
+    for found, strategy in ((line, default_strategy(model)), (line["beside"], BeamSearch(beams=6))):
         (expected,) = decode(model, [TEXT], strategy, max_length=160)
         assert [each["text"] for each in found["hypotheses"]] == list(expected.distinct().texts)
         assert [each["log_prob"] for each in found["hypotheses"]] == [h.log_prob for h in expected.distinct()]
@@ -55,8 +55,8 @@ def test_samples_depend_on_the_seed_and_on_nothing_else(capsys: pytest.CaptureFi
     other = entries(capsys, "translate", "I'm cold.", TEXT, *options, "--seed", "4")
     assert said(both) == said(apart) != said(other)
     strategy = Sampling(samples=6, temperature=1.5)
-    (expected,) = decode(load("en-fr"), [TEXT], strategy, max_length=12, seed=[4])  # the second input's
-    assert [each["text"] for each in both[1]["hypotheses"]] == list(expected.distinct().texts)
+    expected = decode(load("en-fr"), ["I'm cold.", TEXT], strategy, max_length=12, seed=3)
+    assert said(both) == [list(each.distinct().texts) for each in expected]
 
 
 def test_arguments_files_and_standard_input_are_alike(
@@ -159,10 +159,13 @@ def test_the_tree_is_that_of_the_search(capsys: pytest.CaptureFixture[str], tmp_
     [
         (("--tree", "x.svg", "a", "b"), "--tree draws the search for one input, and there are 2: give one"),
         (("a", "--strategy", "dps"), "there is no strategy 'dps': did you mean 'dbs'?"),
-        (("a", "--diversity", "haming"), "there is no diversity term 'haming': did you mean 'hamming'?"),
+        (
+            ("a", "--diversity", "haming"),
+            "diversity is 'haming', and there is no such term: did you mean 'hamming'?",
+        ),
         (("a", "--diversity", "ngram:2"), "diversity is 'ngram:2': give one such as cumulative, or "),
         (("a", "--diversity", "ngram:n=0"), "diversity: n must be a whole number of at least 1, not 0"),
-        (("a", "--diversity", "ngram:m=2"), "ngram has no setting 'm': it has n"),
+        (("a", "--diversity", "ngram:m=2"), "diversity: ngram has no setting 'm': it has n"),
         (("a", "--strength", "-1"), "strength must be a finite number of 0 or more, not -1.0"),
         (("a", "--top-p", "0.9"), "dbs has no setting 'top_p': it is for sampling, nucleus, "),
         (("a", "--strategy", "bs", "-s", "3"), "--strength is for dbs, divmbest and diverse-sampling, and "),
@@ -198,13 +201,13 @@ def test_mistakes_are_one_line(
 def test_too_little_memory_is_said(
     error: Exception, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from beamsplit.cli import searching
+    from beamsplit.jobs import batches
 
     def fails(_model: Any, inputs: Any, *_: Any, **__: Any) -> Any:
         if inputs:
             raise error
 
-    monkeypatch.setattr(searching, "decode", fails)
+    monkeypatch.setattr(batches, "decode", fails)
     line = refusal(capsys, "translate", "a")
     assert line == "not enough memory: ask for fewer groups, beams or inputs at once"
 

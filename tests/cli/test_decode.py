@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from beamsplit import DiverseBeamSearch, cli, decode
-from beamsplit.cli.resuming import Part
+from beamsplit.jobs.resuming import PartialResult
 from beamsplit.models import load
 from cli.commands import entries, give_stdin, printed, refusal
 
@@ -100,7 +100,7 @@ def test_what_was_stopped_goes_on(
 
 def _stop_after(count: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Interrupt the program at the search after so many; the list has one entry a search."""
-    from beamsplit.cli import searching
+    from beamsplit.jobs import batches
 
     calls: list[int] = []
 
@@ -110,7 +110,7 @@ def _stop_after(count: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
             raise KeyboardInterrupt
         return decode(model, inputs, *rest, **options)
 
-    monkeypatch.setattr(searching, "decode", interrupted)
+    monkeypatch.setattr(batches, "decode", interrupted)
     monkeypatch.setattr(sys.modules["beamsplit.cli.decode"], "_CHUNK", 1)  # whose name is the command's too
     return calls
 
@@ -209,7 +209,7 @@ def test_pictures_are_found_from_where_the_result_is(
 
 
 def test_one_run_at_a_time(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with Part(folder / "out.jsonl").held():
+    with PartialResult(folder / "out.jsonl").locked():
         line = refusal(capsys, "decode", "in.txt", *OPTIONS, "-o", "out.jsonl")
     assert line.startswith("out.jsonl.part is being written by another run: wait for it, or ")
     printed(capsys, "decode", "in.txt", *OPTIONS, "-o", "out.jsonl")

@@ -106,3 +106,14 @@ def test_nothing_is_loaded_for_help() -> None:
 def test_what_is_missing_is_said_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     line = refusal(capsys, "completion")
     assert line.startswith("Missing argument '{bash|zsh|fish}'. Choose from: bash, zsh, fish")
+
+
+def test_translating_needs_no_evaluation() -> None:
+    """A sentence is decoded without what experiments and metrics need."""
+    heavy = ("beamsplit.evaluation", "beamsplit.metrics")
+    program = (
+        "import sys; from beamsplit.cli import main; main(['translate', 'I am cold.', '--max-length', '4']); "
+        f"print([name for name in sys.modules if name.startswith({heavy})])"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout.splitlines()[-1] == "[]"

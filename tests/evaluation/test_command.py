@@ -35,7 +35,7 @@ def idle(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: Any, **__: Any) -> None:
         raise AssertionError("decoded")
 
-    monkeypatch.setattr("beamsplit.evaluation.decoding.decode", never)
+    monkeypatch.setattr("beamsplit.evaluation.decoding.decode_in_batches", never)
 
 
 def found(capsys: pytest.CaptureFixture[str], *options: str) -> Any:

@@ -18,7 +18,7 @@ from beamsplit import ArgumentError
 from beamsplit.evaluation import cost, markdown
 from evaluation.small import figures_of, numbers, said, write_lines, write_numbers
 
-METHODS = {"narrow": {"kind": "beam", "beams": 1}, "wide": {"kind": "beam", "beams": 2}}
+METHODS = {"narrow": {"strategy": "bs", "beams": 1}, "wide": {"strategy": "bs", "beams": 2}}
 
 
 class Clock:
@@ -101,7 +101,7 @@ def test_memory_is_measured_of_a_model_that_can_be_loaded(
 ) -> None:
     task = write_lines(tmp_path / "mine.jsonl", {"input": "I'm cold.", "references": ["J'ai froid."]})
     file = tmp_path / "mine.toml"
-    table = '[methods.BS]\nkind = "beam"\nbeams = 20\n'
+    table = '[methods.BS]\nstrategy = "bs"\nbeams = 20\n'
     settings = 'model = "en-fr"\nmax_length = 10\nlists = ["length"]\ncost = { turns = 1 }\n'
     file.write_text(f'task = "{task}"\n{settings}{table}', encoding="utf-8")
     shown = said(capsys, str(file), "--json", "--cache", str(tmp_path / "cache"))
@@ -122,7 +122,7 @@ def test_a_model_that_is_given_is_not_loaded_by_its_name(
 
 def test_lists_in_files_cost_nothing(tmp_path: Path) -> None:
     lists = write_lines(tmp_path / "a.jsonl", *({"id": place, "hypotheses": ["1"]} for place in range(3)))
-    saved = {"kind": "lists", "file": str(lists)}
+    saved = {"file": str(lists)}
     assert list(results(tmp_path, methods={"A": saved, **METHODS})["cost"]["methods"]) == ["narrow", "wide"]
     with pytest.raises(ArgumentError, match=r"^cost is for methods that decode, and all of these are lists"):
         results(tmp_path, methods={"A": saved})

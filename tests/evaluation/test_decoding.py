@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -11,14 +12,21 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from beamsplit.evaluation import Cache, Method, decoded
+from beamsplit import decode
+from beamsplit.evaluation import Cache, Method, decode_cached
 from beamsplit.evaluation.decoding import fingerprint
 from beamsplit.models import Captioner, PictureSizes, load, storage
 from beamsplit.models.text import Vocabulary
+from beamsplit.strategies.spec import StrategySpec
 from beamsplit.testing import MarkovModel
 
-BEAM = Method(name="BS", kind="beam", settings={"beams": 3})
-DRAWN = Method(name="S", kind="sampling", settings={"samples": 4})
+
+def method(name: str, **table: Any) -> Method:
+    return Method(name=name, spec=StrategySpec.of_table(table))
+
+
+BEAM = method("BS", strategy="bs", beams=3)
+DRAWN = method("S", strategy="sampling", samples=4)
 PICTURES = torch.randn(7, 4, generator=torch.Generator().manual_seed(1))
 
 
@@ -47,7 +55,7 @@ def counted() -> Counted:
 def lists(
     model: Captioner, cache: Path, method: Method = BEAM, inputs: Tensor = PICTURES, **options: Any
 ) -> Any:
-    return decoded(model, inputs, method, max_length=6, cache=Cache(cache), batch_size=3, **options)
+    return decode_cached(model, inputs, method, max_length=6, cache=Cache(cache), batch_size=3, **options)
 
 
 def test_only_what_is_new_is_decoded(tmp_path: Path) -> None:
@@ -113,15 +121,15 @@ def test_a_damaged_line_is_passed_over_and_decoded_again(
 def test_other_models_and_settings_have_files_of_their_own(tmp_path: Path) -> None:
     lists(captioner(), tmp_path)
     lists(captioner(1), tmp_path)
-    lists(captioner(), tmp_path, Method(name="BS", kind="beam", settings={"beams": 2}))
-    lists(captioner(), tmp_path, Method(name="BS", kind="beam", settings={"beams": 3}, mmi={"strength": 0.1}))
-    lists(captioner(), tmp_path, Method(name="BS", kind="beam", settings={"beams": 3}, unique=True))
+    lists(captioner(), tmp_path, method("BS", strategy="bs", beams=2))
+    lists(captioner(), tmp_path, method("BS", strategy="bs", beams=3, mmi={"strength": 0.1}))
+    lists(captioner(), tmp_path, method("BS", strategy="bs", beams=3, unique=True))
     lists(captioner(), tmp_path, seed=1)
     assert len(list(tmp_path.iterdir())) == 6
-    decoded(captioner(), PICTURES, BEAM, max_length=3, cache=Cache(tmp_path / "short"))
-    decoded(captioner(), PICTURES, BEAM, max_length=4, cache=Cache(tmp_path / "short"))
+    decode_cached(captioner(), PICTURES, BEAM, max_length=3, cache=Cache(tmp_path / "short"))
+    decode_cached(captioner(), PICTURES, BEAM, max_length=4, cache=Cache(tmp_path / "short"))
     assert len(list((tmp_path / "short").iterdir())) == 2
-    lists(captioner(), tmp_path, Method(name="another name", kind="beam", settings={"beams": 3}))
+    lists(captioner(), tmp_path, method("another name", strategy="bs", beams=3))
     assert len(list(tmp_path.glob("*.jsonl"))) == 6
 
 
@@ -194,3 +202,13 @@ def test_weights_of_any_shape_have_a_fingerprint() -> None:
     before = fingerprint(Wrapper(network, "here"))
     network(torch.ones(2, 2))
     assert before != fingerprint(Wrapper(network, "here"))
+
+
+def test_samples_follow_the_one_rule_for_seeds(tmp_path: Path) -> None:
+    # An input's number is made of its content; with the seed it decides what is drawn.
+    model = captioner()
+    found = lists(model, tmp_path, DRAWN, seed=5)
+    numbers = [int(hashlib.sha256(row.numpy().tobytes()).hexdigest()[:8], 16) for row in PICTURES]
+    strategy = DRAWN.spec.make(model)
+    expected = decode(model, PICTURES, strategy, max_length=6, seed=5, numbers=numbers)
+    assert [[h.tokens for h in each] for each in found] == [[h.tokens for h in each] for each in expected]

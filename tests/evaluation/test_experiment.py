@@ -26,8 +26,8 @@ CONTENT: dict[str, Any] = {
     "task": "coco.test",
     "model": "captioner",
     "methods": {
-        "BS": {"kind": "beam", "beams": 4},
-        "DBS": {"kind": "diverse", "groups": 4, "strength": 0.3, "diversity": "hamming"},
+        "BS": {"strategy": "bs", "beams": 4},
+        "DBS": {"strategy": "dbs", "groups": 4, "strength": 0.3, "diversity": "hamming"},
     },
 }
 
@@ -60,7 +60,7 @@ def test_what_is_said_is_read() -> None:
         7,
     )
     model = captioner()
-    beam, diverse = (each.strategy(model) for each in methods(CONTENT["methods"]))
+    beam, diverse = (each.spec.make(model) for each in methods(CONTENT["methods"]))
     assert beam == BeamSearch(beams=4)
     assert diverse == DiverseBeamSearch(groups=4, strength=0.3, diversity=Hamming())
 
@@ -68,22 +68,22 @@ def test_what_is_said_is_read() -> None:
 def test_terms_and_guidance() -> None:
     tables = {
         "soft": {
-            "kind": "diverse",
+            "strategy": "dbs",
             "groups": 2,
             "diversity": {"term": "embedding", "of": "cumulative"},
         },
-        "fading": {"kind": "diverse", "groups": 2, "diversity": {"term": "cumulative", "temperature": 3.0}},
-        "mmi": {"kind": "beam", "beams": 2, "mmi": {"strength": 0.2, "first": 3}},
+        "fading": {"strategy": "dbs", "groups": 2, "diversity": {"term": "cumulative", "temperature": 3.0}},
+        "mmi": {"strategy": "bs", "beams": 2, "mmi": {"strength": 0.2, "first": 3}},
     }
     soft, fading, mutual = methods(tables)
     model = captioner()
-    term = soft.strategy(model).diversity  # type: ignore[attr-defined]
+    term = soft.spec.make(model).diversity  # type: ignore[attr-defined]
     assert isinstance(term, Embedding)
     assert term.of == Cumulative()
     assert torch.equal(term.vectors, model.word_vectors)
-    assert fading.strategy(model).diversity == Cumulative(temperature=3.0)  # type: ignore[attr-defined]
-    assert isinstance(mutual.guided(model), AntiLanguageModel)
-    assert soft.guided(model) is model
+    assert fading.spec.make(model).diversity == Cumulative(temperature=3.0)  # type: ignore[attr-defined]
+    assert isinstance(mutual.make(model)[0], AntiLanguageModel)
+    assert soft.make(model)[0] is model
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
@@ -97,18 +97,18 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (changed(methods={}), "methods in it must be tables such as [methods.BS], one at least"),
     (
         method(beams=4),
-        "methods.M in it has no 'kind': give one of beam, diverse, siblings, divmbest, sampling, "
-        "diverse-sampling, stochastic, lists",
+        "methods.M in it has no 'strategy': give one of bs, dbs, siblings, mmi, divmbest, sampling, nucleus, "
+        "diverse-sampling, stochastic; or a 'file' of lists",
     ),
-    (method(kind="diverce"), "methods.M in it has kind 'diverce': did you mean 'diverse'?"),
-    (method(kind="beam", beam=4), "methods.M in it has a key 'beam': did you mean 'beams'?"),
+    (method(strategy="divmbst"), "methods.M in it: there is no strategy 'divmbst': did you mean 'divmbest'?"),
+    (method(strategy="bs", beam=4), "methods.M in it: bs has no setting 'beam': did you mean 'beams'?"),
     (
-        method(kind="beam", beams=0),
+        method(strategy="bs", beams=0),
         "methods.M in it: beams must be a whole number of at least 1, not 0",
     ),
     (
-        method(kind="diverse", groups=2, diversity="haming"),
-        "methods.M in it: diversity has term 'haming': did you mean 'hamming'?",
+        method(strategy="dbs", groups=2, diversity="haming"),
+        "methods.M in it: diversity is 'haming', and there is no such term: did you mean 'hamming'?",
     ),
     (changed(oracle=[0]), "oracle in it must be a whole number of at least 1, not 0"),
     (changed(limit=0), "limit in it must be a whole number of at least 1, not 0"),
@@ -138,14 +138,18 @@ def test_refused(content: dict[str, Any], message: str) -> None:
 def test_a_model_that_lacks_what_a_method_needs() -> None:
     plain: Any = FunctionModel(lambda tokens, state: (tokens, state), start=0)
     tables = {
-        "mmi": {"kind": "beam", "beams": 2, "mmi": {"strength": 0.2}},
-        "soft": {"kind": "diverse", "groups": 2, "diversity": "embedding"},
+        "mmi": {"strategy": "bs", "beams": 2, "mmi": {"strength": 0.2}},
+        "soft": {"strategy": "dbs", "groups": 2, "diversity": "embedding"},
     }
     mutual, soft = methods(tables)
-    with pytest.raises(ArgumentError, match=r"^methods.mmi.mmi needs .* FunctionModel has no language_model"):
-        mutual.guided(plain)
-    with pytest.raises(ArgumentError, match=r"^methods.soft.diversity needs word vectors, and FunctionModel"):
-        soft.strategy(plain)
+    with pytest.raises(
+        ArgumentError, match=r"^methods.mmi: mmi needs .* FunctionModel has no language_model"
+    ):
+        mutual.make(plain)
+    with pytest.raises(
+        ArgumentError, match=r"^methods.soft: diversity is .* needs word vectors, and FunctionModel"
+    ):
+        soft.make(plain)
 
 
 def test_a_file_that_is_none(tmp_path: Path) -> None:

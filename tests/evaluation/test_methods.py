@@ -16,19 +16,20 @@ from beamsplit import (
     DiverseBeamSearch,
     Embedding,
     NGram,
-    decode,
 )
-from beamsplit.evaluation.methods import METHODS, TERMS, Method, Saved, methods_of
+from beamsplit.diversity.names import TERMS, term_class
+from beamsplit.evaluation.methods import Method, Saved, read_methods
 from beamsplit.models import Captioner, PictureSizes
 from beamsplit.models.text import Vocabulary
+from beamsplit.strategies.names import STRATEGIES
 from evaluation.small import figures_of, numbers, write_numbers
 
-DIVERSE = {"kind": "diverse", "groups": 2}
+DIVERSE = {"strategy": "dbs", "groups": 2}
 
 
 def made(**table: Any) -> list[Method]:
     """The methods that one table stands for."""
-    return [each for each in methods_of({"M": table}, "it") if isinstance(each, Method)]
+    return [each for each in read_methods({"M": table}, "it") if isinstance(each, Method)]
 
 
 def captioner() -> Captioner:
@@ -39,9 +40,9 @@ def captioner() -> Captioner:
 
 
 def test_lists_are_gone_through_side_by_side() -> None:
-    found = made(kind="diverse", strength=0.3, vary={"groups": [1, 2, 4], "beams_per_group": [4, 2, 1]})
+    found = made(strategy="dbs", strength=0.3, vary={"groups": [1, 2, 4], "beams_per_group": [4, 2, 1]})
     assert [each.name for each in found] == ["M groups=1", "M groups=2", "M groups=4"]
-    assert [each.strategy(numbers()) for each in found] == [
+    assert [each.spec.make(numbers()) for each in found] == [
         DiverseBeamSearch(groups=1, beams_per_group=4, strength=0.3),
         DiverseBeamSearch(groups=2, beams_per_group=2, strength=0.3),
         DiverseBeamSearch(groups=4, beams_per_group=1, strength=0.3),
@@ -56,7 +57,7 @@ def test_lists_are_gone_through_side_by_side() -> None:
 
 def test_what_varies_goes_before_what_is_the_same_for_all() -> None:
     (only,) = made(**DIVERSE, strength=0.3, vary={"strength": [0.7]})
-    assert only.strategy(numbers()) == DiverseBeamSearch(groups=2, strength=0.7)
+    assert only.spec.make(numbers()) == DiverseBeamSearch(groups=2, strength=0.7)
 
 
 def test_a_method_that_varies_nothing_is_of_no_family() -> None:
@@ -65,13 +66,13 @@ def test_a_method_that_varies_nothing_is_of_no_family() -> None:
 
 
 def test_results_tell_what_varied(tmp_path: Path) -> None:
-    tables = {"BS": {"kind": "beam", "beams": 2}, "DBS": {**DIVERSE, "vary": {"strength": [0.5, 1]}}}
+    tables = {"BS": {"strategy": "bs", "beams": 2}, "DBS": {**DIVERSE, "vary": {"strength": [0.5, 1]}}}
     content = {"task": write_numbers(tmp_path), "model": "mine", "max_length": 2, "methods": tables}
     found = figures_of(tmp_path, {**content, "lists": ["unique"]}, numbers())["methods"]
     assert list(found) == ["BS", "DBS strength=0.5", "DBS strength=1"]
     assert (found["BS"]["family"], found["BS"]["varied"]) == ("", {})
     assert found["DBS strength=1"] == {
-        "kind": "diverse",
+        "strategy": "dbs",
         "settings": {"groups": 2, "strength": 1},
         "diversity": None,
         "mmi": None,
@@ -81,24 +82,24 @@ def test_results_tell_what_varied(tmp_path: Path) -> None:
 
 
 def test_tables_of_mmi_may_vary() -> None:
-    found = made(kind="beam", beams=2, vary={"mmi": [{"strength": 0.1}, {"strength": 0.2, "first": 3}]})
+    found = made(strategy="bs", beams=2, vary={"mmi": [{"strength": 0.1}, {"strength": 0.2, "first": 3}]})
     assert [each.name for each in found] == ["M strength=0.1", "M strength=0.2 first=3"]
-    assert [each.mmi for each in found] == [{"strength": 0.1}, {"strength": 0.2, "first": 3}]
-    assert [each.settings for each in found] == [{"beams": 2}] * 2
-    assert all(isinstance(each.guided(captioner()), AntiLanguageModel) for each in found)
+    assert [each.spec.mmi for each in found] == [{"strength": 0.1}, {"strength": 0.2, "first": 3}]
+    assert [each.spec.settings for each in found] == [{"beams": 2}] * 2
+    assert all(isinstance(each.spec.guide(captioner()), AntiLanguageModel) for each in found)
 
 
 def test_terms_may_vary() -> None:
     found = made(**DIVERSE, vary={"diversity": ["ngram", {"term": "cumulative", "temperature": 2.0}]})
     assert [each.name for each in found] == ["M diversity=ngram", "M term=cumulative temperature=2.0"]
-    strategies = [each.strategy(numbers()) for each in found]
+    strategies = [each.spec.make(numbers()) for each in found]
     assert strategies == [
         DiverseBeamSearch(groups=2, diversity=term) for term in (NGram(), Cumulative(temperature=2.0))
     ]
 
 
 def test_where_the_first_setting_does_not_tell_them_apart_all_are_named() -> None:
-    found = made(kind="diverse", vary={"groups": [2, 2, 4], "strength": [0.1, 0.2, 0.1]})
+    found = made(strategy="dbs", vary={"groups": [2, 2, 4], "strength": [0.1, 0.2, 0.1]})
     assert [each.name for each in found] == [
         "M groups=2 strength=0.1",
         "M groups=2 strength=0.2",
@@ -111,7 +112,7 @@ def test_where_the_first_setting_does_not_tell_them_apart_all_are_named() -> Non
 
 def test_the_same_output_comes_once_if_asked_so(tmp_path: Path) -> None:
     # Of one token, three can be said, and 32 samples say each of them.
-    samples = {"kind": "sampling", "samples": 32}
+    samples = {"strategy": "sampling", "samples": 32}
     tables = {"all": samples, "each": {**samples, "unique": True}}
     content = {"task": write_numbers(tmp_path), "model": "mine", "max_length": 1, "methods": tables}
     found = figures_of(tmp_path, {**content, "lists": ["unique"], "show": 1}, numbers())
@@ -123,19 +124,19 @@ def test_the_same_output_comes_once_if_asked_so(tmp_path: Path) -> None:
 
 def test_a_description_says_unique_only_if_so() -> None:
     # Caches know methods by their descriptions, and know those from before.
-    assert "unique" not in made(kind="beam", beams=2, unique=False)[0].description
-    assert made(kind="beam", beams=2, unique=True)[0].description["unique"] is True
+    assert "unique" not in made(strategy="bs", beams=2, unique=False)[0].description
+    assert made(strategy="bs", beams=2, unique=True)[0].description["unique"] is True
 
 
 def test_settings_of_the_evaluation_are_not_given_to_the_strategy() -> None:
-    (only,) = made(kind="beam", beams=2, unique=True, mmi={"strength": 0.1})
-    assert only.strategy(numbers()) == BeamSearch(beams=2)
+    (only,) = made(strategy="bs", beams=2, unique=True, mmi={"strength": 0.1})
+    assert only.spec.make(numbers()) == BeamSearch(beams=2)
 
 
 def test_what_the_embedding_is_of_may_be_a_table() -> None:
     (only,) = made(**DIVERSE, diversity={"term": "embedding", "of": {"term": "ngram", "n": 3}})
     model = captioner()
-    term = only.strategy(model).diversity  # type: ignore[attr-defined]
+    term = only.spec.make(model).diversity  # type: ignore[attr-defined]
     assert isinstance(term, Embedding)
     assert term.of == NGram(n=3)
     assert torch.equal(term.vectors, model.word_vectors)
@@ -143,35 +144,15 @@ def test_what_the_embedding_is_of_may_be_a_table() -> None:
 
 def test_lists_in_a_file_are_looked_for_in_the_folder(tmp_path: Path) -> None:
     (tmp_path / "lists.jsonl").touch()
-    (only,) = methods_of({"theirs": {"kind": "lists", "file": "lists.jsonl"}}, "it", tmp_path)
+    (only,) = read_methods({"theirs": {"file": "lists.jsonl"}}, "it", tmp_path)
     assert only == Saved(name="theirs", file=tmp_path / "lists.jsonl")
-    assert only.description == {"kind": "lists", "file": str(tmp_path / "lists.jsonl")}
+    assert only.description == {"file": str(tmp_path / "lists.jsonl")}
 
 
 def test_lists_that_are_not_in_the_folder_are_in_the_current_one(tmp_path: Path) -> None:
     (tmp_path / "lists.jsonl").mkdir()  # which is no file of lists
-    (only,) = methods_of({"theirs": {"kind": "lists", "file": "lists.jsonl"}}, "it", tmp_path)
+    (only,) = read_methods({"theirs": {"file": "lists.jsonl"}}, "it", tmp_path)
     assert only == Saved(name="theirs", file=Path("lists.jsonl"))
-
-
-ONE_OF_EACH: dict[str, dict[str, Any]] = {
-    "beam": {"beams": 2},
-    "diverse": {"groups": 2},
-    "siblings": {"beams": 2, "rate": 0.5},
-    "divmbest": {"runs": 2, "beams": 2},
-    "sampling": {"samples": 2},
-    "diverse-sampling": {"groups": 2},
-    "stochastic": {"beams": 2},
-}
-
-
-@pytest.mark.parametrize("kind", METHODS)
-def test_those_that_sample_are_those_that_a_seed_changes(kind: str) -> None:
-    (only,) = made(kind=kind, **ONE_OF_EACH[kind])
-    lists = [
-        decode(numbers(), [0, 1, 2] * 4, only.strategy(numbers()), max_length=6, seed=seed) for seed in (0, 1)
-    ]
-    assert only.samples == (lists[0] != lists[1])
 
 
 # Refused
@@ -193,50 +174,63 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         f"{HERE}: vary has a key 'strenght': did you mean 'strength'?",
     ),
     ({**DIVERSE, "vary": {"groups": [2, 0]}}, f"{HERE}: groups must be a whole number of at least 1, not 0"),
-    ({"kind": "beam", "beams": 2, "vary": {"mmi": [0.1]}}, f"{HERE}: mmi {TABLE}"),
+    ({"strategy": "bs", "beams": 2, "vary": {"mmi": [0.1]}}, f"{HERE}: mmi {TABLE}"),
     (
         {**DIVERSE, "vary": {"strength": [0.5, 0.5]}},
         "methods in it has 'M strength=0.5' twice: give each a name of its own",
     ),
-    ({"kind": "beam", "beams": 2, "mmi": 0.3}, f"{HERE}: mmi {TABLE}"),
-    ({"kind": "beam", "beams": 2, "mmi": {"first": 3}}, f"{HERE}: mmi {TABLE}"),
+    ({"strategy": "bs", "beams": 2, "mmi": 0.3}, f"{HERE}: mmi {TABLE}"),
+    ({"strategy": "bs", "beams": 2, "mmi": {"first": 3}}, f"{HERE}: mmi {TABLE}"),
     (
-        {"kind": "beam", "beams": 2, "mmi": {"strength": 0.3, "frist": 3}},
+        {"strategy": "bs", "beams": 2, "mmi": {"strength": 0.3, "frist": 3}},
         f"{HERE}: mmi has a key 'frist': did you mean 'first'?",
     ),
     (
-        {"kind": "beam", "beams": 2, "mmi": {"strength": 0.3, "language_model": 3}},
+        {"strategy": "bs", "beams": 2, "mmi": {"strength": 0.3, "language_model": 3}},
         f"{HERE}: mmi has a key 'language_model': known are first, strength",
     ),
     (
-        {"kind": "beam", "beams": 2, "mmi": {"strength": -1}},
+        {"strategy": "bs", "beams": 2, "mmi": {"strength": -1}},
         f"{HERE}: mmi: strength must be a finite number of 0 or more, not -1",
     ),
-    ({"kind": "beam", "beams": 2, "unique": 1}, f"{HERE}: unique must be true or false, not 1"),
-    ({"kind": "list", "file": "a"}, f"{HERE} has kind 'list': did you mean 'lists'?"),
-    ({"kind": ["beam"]}, f"{HERE} has kind ['beam']: did you mean 'beam'?"),
-    ({"kind": "lists"}, f"{HERE} has no 'file': give the one that the lists are in"),
-    ({"kind": "lists", "file": 3}, f"{HERE} has no 'file': give the one that the lists are in"),
-    ({"kind": "lists", "fil": "a"}, f"{HERE} has a key 'fil': did you mean 'file'?"),
+    ({"strategy": "bs", "beams": 2, "unique": 1}, f"{HERE}: unique must be true or false, not 1"),
+    ({"strategy": "greedy"}, f"{HERE}: there is no strategy 'greedy': there are {', '.join(STRATEGIES)}"),
+    ({"strategy": ["bs"]}, f"{HERE}: there is no strategy ['bs']: there are {', '.join(STRATEGIES)}"),
+    (
+        {"strategy": "greedy", "vary": {"strength": [0.5]}},
+        f"{HERE}: there is no strategy 'greedy': there are {', '.join(STRATEGIES)}",
+    ),
+    ({}, f"{HERE} has no 'strategy': give one of {', '.join(STRATEGIES)}; or a 'file' of lists"),
+    ({"file": 3}, f"{HERE} has no path under 'file': give that of a file of lists"),
+    ({"file": "a", "strategy": "bs"}, f"{HERE} has a key 'strategy': known are file"),
+    # What files said before.
+    ({"kind": "beam", "beams": 2}, f'{HERE} has kind = "beam": write strategy = "bs"'),
+    ({"kind": "diverse", "groups": 2}, f'{HERE} has kind = "diverse": write strategy = "dbs"'),
+    ({"kind": "siblings", "beams": 2}, f'{HERE} has kind = "siblings": write strategy = "siblings"'),
+    (
+        {"kind": "lists", "file": "a"},
+        f"{HERE} has kind = \"lists\": leave it out, since a 'file' is enough",
+    ),
     (
         {**DIVERSE, "diversity": {"term": "embedding", "of": "haming"}},
-        f"{HERE}: diversity.of has term 'haming': did you mean 'hamming'?",
+        f"{HERE}: diversity.of is 'haming', and there is no such term: did you mean 'hamming'?",
     ),
     (
         {**DIVERSE, "diversity": {"term": "embedding", "of": {"term": "ngram", "m": 2}}},
-        f"{HERE}: diversity.of has a key 'm': known are n, term",
+        f"{HERE}: diversity.of: ngram has no setting 'm': it has n",
     ),
     (
         {**DIVERSE, "diversity": {"term": "embedding", "of": "embedding"}},
-        f"{HERE}: diversity.of has term 'embedding': known are cumulative, hamming, ngram",
+        f"{HERE}: diversity.of is 'embedding', and there is no such term: "
+        "there are hamming, cumulative, ngram",
     ),
     (
         {**DIVERSE, "diversity": {"term": "embedding", "vectors": []}},
-        f"{HERE}: diversity has a key 'vectors': known are of, term",
+        f"{HERE}: diversity: embedding has no setting 'vectors': it has of",
     ),
     (
         {**DIVERSE, "diversity": ["hamming"]},
-        f"{HERE}: diversity has term ['hamming']: did you mean 'hamming'?",
+        f"{HERE}: diversity is ['hamming'], and there is no such term: did you mean 'hamming'?",
     ),
     (
         {**DIVERSE, "diversity": {"term": "ngram", "n": 0}},
@@ -248,11 +242,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("table", "message"), REFUSED)
 def test_refused(table: dict[str, Any], message: str) -> None:
     with pytest.raises(ArgumentError) as caught:
-        methods_of({"M": table}, "it")
+        read_methods({"M": table}, "it")
     assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("term", TERMS)
 def test_all_terms_can_be_named(term: str) -> None:
     (only,) = made(**DIVERSE, diversity=term)
-    assert type(only.strategy(captioner()).diversity) is TERMS[term]  # type: ignore[attr-defined]
+    assert type(only.spec.make(captioner()).diversity) is term_class(term)  # type: ignore[attr-defined]

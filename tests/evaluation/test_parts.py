@@ -9,9 +9,20 @@ import pytest
 import torch
 
 from beamsplit import metrics
-from beamsplit.evaluation import TASKS, Cache, Method, Settings, Task, decoded, experiment_of, markdown, run
+from beamsplit.evaluation import (
+    TASKS,
+    Cache,
+    Method,
+    Settings,
+    Task,
+    decode_cached,
+    experiment_of,
+    markdown,
+    run,
+)
 from beamsplit.evaluation.scoring import TEXT_METRICS
 from beamsplit.models import load
+from beamsplit.strategies.spec import StrategySpec
 
 TASK = Task(
     name="pictures",
@@ -26,7 +37,7 @@ EXPERIMENT = {
     "split": True,
     "distinct": [1],
     "max_length": 6,
-    "methods": {"BS": {"kind": "beam", "beams": 3}, "one": {"kind": "beam", "beams": 1}},
+    "methods": {"BS": {"strategy": "bs", "beams": 3}, "one": {"strategy": "bs", "beams": 1}},
 }
 
 
@@ -61,8 +72,8 @@ def test_the_hardest_picture_is_the_complex_one(found: Any, tmp_path: Path) -> N
     (simple_part,) = [each for part, each in found["parts"]["people"].items() if part == "simple"]
     rows = [each["figures"]["top_log_prob"]["BS"]["value"] for each in (complex_part, simple_part)]
 
-    method = Method(name="BS", kind="beam", settings={"beams": 3})
-    lists = decoded(load("captioner"), TASK.inputs, method, max_length=6, cache=Cache(tmp_path))
+    method = Method(name="BS", spec=StrategySpec.of_table({"strategy": "bs", "beams": 3}))
+    lists = decode_cached(load("captioner"), TASK.inputs, method, max_length=6, cache=Cache(tmp_path))
     assert rows == pytest.approx([lists[5].best.log_prob, lists[0].best.log_prob])
 
 

@@ -57,7 +57,7 @@ def figures(names: Mapping[str, Any], ks: tuple[int, ...] = KS, step: float = 0.
 
 def results(names: Mapping[str, dict[str, Any]] = SINGLE, **changes: Any) -> dict[str, Any]:
     methods = {
-        name: {"kind": "beam", "family": name.rsplit(" ", 1)[0] if varied else "", "varied": varied}
+        name: {"strategy": "bs", "family": name.rsplit(" ", 1)[0] if varied else "", "varied": varied}
         for name, varied in names.items()
     }
     return {"title": "Made up", "methods": methods, "figures": figures(names), "parts": {}, **changes}

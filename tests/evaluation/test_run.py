@@ -20,11 +20,11 @@ distinct = [1, 2]
 max_length = 20
 
 [methods.BS]
-kind = "beam"
+strategy = "bs"
 beams = 4
 
 [methods.DBS]
-kind = "diverse"
+strategy = "dbs"
 groups = 4
 strength = 1.0
 """
@@ -90,7 +90,7 @@ def test_a_second_run_decodes_nothing(
     def never(*_: Any, **__: Any) -> None:
         raise AssertionError("decoded again")
 
-    monkeypatch.setattr("beamsplit.evaluation.decoding.decode", never)
+    monkeypatch.setattr("beamsplit.evaluation.decoding.decode_in_batches", never)
     assert results(experiment, capsys) == first
 
 
@@ -117,7 +117,7 @@ def test_files_and_tables(experiment: Path, capsys: pytest.CaptureFixture[str], 
         (("mine.jsonl", "mine2.jsonl"), "mine2.jsonl cannot be read: "),
         (('"chrf"', '"chrff"'), "there is no metric 'chrff': there are bleu, chrf, "),
         (("en-fr", "en-de"), "there is no model 'en-de': did you mean 'en-fr'?"),
-        (("strength", "strenght"), "has a key 'strenght': did you mean 'strength'?"),
+        (("strength", "strenght"), "dbs has no setting 'strenght': did you mean 'strength'?"),
         (
             ('title = "', 'split = true\ntitle = "'),
             "split is for pictures or inputs with a difficulty, and mine has neither: leave it out",

@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 import torch
 
-from beamsplit import ArgumentError, BeamSearch, decode
+from beamsplit import ArgumentError, BeamSearch
 from beamsplit.evaluation import Settings, decoding, experiment_of, markdown, run
 from beamsplit.evaluation.experiment import LISTS
+from beamsplit.jobs.batches import decode_in_batches
 from beamsplit.models import load
 from beamsplit.testing import MarkovModel
 from evaluation.small import figures_of, numbers, refusal, said, write_lines, write_numbers
 
-BEAM = {"kind": "beam", "beams": 2}
-DRAWN = {"kind": "sampling", "samples": 3}
+BEAM = {"strategy": "bs", "beams": 2}
+DRAWN = {"strategy": "sampling", "samples": 3}
 
 
 class Named(MarkovModel):
@@ -76,9 +77,9 @@ def test_what_no_seed_changes_is_decoded_once(tmp_path: Path, monkeypatch: pytes
 
     def counted(model: Any, inputs: Any, strategy: Any, **options: Any) -> Any:
         calls.append(type(strategy).__name__)
-        return decode(model, inputs, strategy, **options)
+        return decode_in_batches(model, inputs, strategy, **options)
 
-    monkeypatch.setattr(decoding, "decode", counted)
+    monkeypatch.setattr(decoding, "decode_in_batches", counted)
     results(tmp_path, methods={"BS": BEAM, "S": DRAWN}, seeds=[0, 1, 2])
     assert calls == ["BeamSearch", "Sampling", "Sampling", "Sampling"]
 
@@ -219,7 +220,7 @@ class Ending(Named):
 def test_outputs_that_were_cut_off_are_told(
     count: int, max_length: int, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    results(tmp_path, count, Ending(), max_length=max_length, methods={"BS": {"kind": "beam", "beams": 1}})
+    results(tmp_path, count, Ending(), max_length=max_length, methods={"BS": {"strategy": "bs", "beams": 1}})
     assert capsys.readouterr().err == message
 
 
@@ -230,7 +231,7 @@ def test_one_in_a_hundred_may_be_cut_off(
     inputs = [*[0] * complete, 1]
     lines = ({"input": each, "references": ["1 2"]} for each in inputs)
     task = str(write_lines(tmp_path / "many.jsonl", *lines))
-    methods = {"BS": {"kind": "beam", "beams": 1}}
+    methods = {"BS": {"strategy": "bs", "beams": 1}}
     results(tmp_path, model=Ending(), task=task, max_length=1, methods=methods)
     shown = capsys.readouterr().err
     assert shown.startswith(message)
@@ -246,7 +247,7 @@ def test_outputs_without_text_are_told(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_the_best_of_more_than_there_are_is_not_asked_for(tmp_path: Path) -> None:
-    drawn = {"kind": "sampling", "samples": 6}
+    drawn = {"strategy": "sampling", "samples": 6}
     found = results(tmp_path, metrics=["bleu"], oracle=[1, 5, 10, 20], methods={"S": drawn, "BS": BEAM})
     names = [name for name in found["figures"] if "@" in name]
     assert names == [f"oracle_sentence_bleu@{k}" for k in (1, 5, 6)]
@@ -342,11 +343,11 @@ def test_what_a_model_lacks_is_said_before_anything_is_decoded(tmp_path: Path) -
 
     (tmp_path / "mine.jsonl").write_text('{"input": 0, "references": ["1"]}\n', encoding="utf-8")
     methods = {
-        "BS": {"kind": "beam", "beams": 2},
-        "MMI": {"kind": "beam", "beams": 2, "mmi": {"strength": 0.1}},
+        "BS": {"strategy": "bs", "beams": 2},
+        "MMI": {"strategy": "bs", "beams": 2, "mmi": {"strength": 0.1}},
     }
     content = {"task": str(tmp_path / "mine.jsonl"), "model": "mine", "methods": methods}
-    with pytest.raises(ArgumentError, match=r"^methods\.MMI\.mmi needs .* has no language_model"):
+    with pytest.raises(ArgumentError, match=r"^methods\.MMI: mmi needs .* has no language_model"):
         run(
             experiment_of(content),
             Settings(cache=tmp_path / "cache"),

@@ -93,7 +93,7 @@ def test_a_part_of_the_task_needs_a_part_of_the_lists(
     assert found["figures"]["oracle_sentence_bleu@2"]["A"]["value"] == pytest.approx(100)
 
 
-TABLES = '[methods.A]\nkind = "lists"\nfile = "a.jsonl"\n'
+TABLES = '[methods.A]\nfile = "a.jsonl"\n'
 
 
 def test_lists_in_an_experiment_are_beside_its_file(
@@ -107,7 +107,7 @@ def test_lists_in_an_experiment_are_beside_its_file(
     file.write_text(f'task = "../mine.jsonl"\nmetrics = ["bleu"]\noracle = [2]\n{TABLES}', encoding="utf-8")
     found = json.loads(said(capsys, str(file), "--json"))
     assert found["figures"]["oracle_sentence_bleu@2"]["A"]["value"] == pytest.approx(100)
-    assert found["methods"]["A"]["kind"] == "lists"
+    assert found["methods"]["A"]["file"] == str(folder / "a.jsonl")
     assert found["model"] == "none"
 
 

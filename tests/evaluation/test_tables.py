@@ -48,7 +48,7 @@ def results(**changes: Any) -> dict[str, Any]:
         "items": ENOUGH,
         "refused": 0,
         "references": {"fewest": 5, "most": 5},
-        "methods": {"BS": {"kind": "beam"}, "DBS": {"kind": "diverse"}},
+        "methods": {"BS": {"strategy": "bs"}, "DBS": {"strategy": "dbs"}},
         "unavailable": {},
         "lengths": {"BS": {"fewest": 5, "most": 5}, "DBS": {"fewest": 5, "most": 5}},
         "figures": figures(),
@@ -216,7 +216,7 @@ def test_what_is_of_all_lists_together_has_a_table_of_its_own() -> None:
 
 
 def test_nothing_measured_is_no_table() -> None:
-    only = {"BS": {"kind": "beam"}}
+    only = {"BS": {"strategy": "bs"}}
     shown = markdown(results(figures={}, methods=only, unavailable={"meteor": "it is gone"}))
     assert shown.endswith("Without meteor: it is gone.\n")
 
@@ -331,11 +331,11 @@ def test_results_from_before_lengths_were_told() -> None:
     assert about(made) == about(results())
 
 
-def hint(kind: str, *shares: float) -> str:
-    """What is said of methods of that kind with such shares of different outputs, beside a beam search."""
-    methods = {f"{kind} {place}": share for place, share in enumerate(shares)}
+def hint(strategy: str, *shares: float) -> str:
+    """What is said of methods with such shares of different outputs, beside a beam search."""
+    methods = {f"{strategy} {place}": share for place, share in enumerate(shares)}
     made = results(
-        methods={"BS": {"kind": "beam"}, **{name: {"kind": kind} for name in methods}},
+        methods={"BS": {"strategy": "bs"}, **{name: {"strategy": strategy} for name in methods}},
         figures={"unique": {name: {"value": share} for name, share in {"BS": 0.1, **methods}.items()}},
     )
     (line,) = about(made)
@@ -344,24 +344,24 @@ def hint(kind: str, *shares: float) -> str:
 
 def test_a_hint_where_diverse_lists_repeat_themselves() -> None:
     remedy = "More strength helps, or `unique = true`."
-    assert hint("diverse", 0.79) == f"Not all outputs of a list differ: diverse 0 (79%) do. {remedy}"
-    assert hint("diverse", 0.5, 0.9, 0.75, 0.25) == (
-        f"Not all outputs of a list differ: diverse 0 (50%), diverse 2 (75%), diverse 3 (25%) do. {remedy}"
+    assert hint("dbs", 0.79) == f"Not all outputs of a list differ: dbs 0 (79%) do. {remedy}"
+    assert hint("dbs", 0.5, 0.9, 0.75, 0.25) == (
+        f"Not all outputs of a list differ: dbs 0 (50%), dbs 2 (75%), dbs 3 (25%) do. {remedy}"
     )
 
 
 @pytest.mark.parametrize(
-    ("kind", "shares"),
+    ("strategy", "shares"),
     [
-        ("diverse", (0.8, 1.0)),
+        ("dbs", (0.8, 1.0)),
         ("sampling", (0.5,)),
         ("diverse-sampling", (0.5,)),
         ("lists", (0.5,)),
-        ("diverse", (0.5, 0.4, 0.3, 0.2)),  # a sweep
+        ("dbs", (0.5, 0.4, 0.3, 0.2)),  # a sweep
     ],
 )
-def test_no_hint(kind: str, shares: tuple[float, ...]) -> None:
-    assert hint(kind, *shares) == ""
+def test_no_hint(strategy: str, shares: tuple[float, ...]) -> None:
+    assert hint(strategy, *shares) == ""
 
 
 @pytest.mark.parametrize(
@@ -377,7 +377,7 @@ def test_a_legend(items: int, said: str) -> None:
 
 def test_one_method_alone_needs_no_legend() -> None:
     alone = {column: {"BS": each["BS"]} for column, each in figures().items()}
-    assert "Bold" not in markdown(results(methods={"BS": {"kind": "beam"}}, figures=alone))
+    assert "Bold" not in markdown(results(methods={"BS": {"strategy": "bs"}}, figures=alone))
 
 
 def test_a_whole_page() -> None:

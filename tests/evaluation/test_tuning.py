@@ -17,6 +17,7 @@ from beamsplit.errors import ArgumentError
 from beamsplit.evaluation import Settings, experiment_of, tuning
 from beamsplit.evaluation.methods import Method
 from beamsplit.evaluation.tuning import Point, Tuning, choose, front
+from beamsplit.jobs.batches import decode_in_batches
 from beamsplit.models import load
 from beamsplit.testing import MarkovModel
 
@@ -25,10 +26,10 @@ SENTENCES = {
     "You look tired.": ["Tu as l'air fatigué.", "Vous avez l'air fatiguée."],
     "Where are you?": ["Où es-tu ?", "Où êtes-vous ?"],
 }
-DECODE = "beamsplit.evaluation.decoding.decode"
+DECODE = "beamsplit.evaluation.decoding.decode_in_batches"
 COMMAND = ["tune", "--task", "valid.jsonl", "--model", "en-fr", "--beams", "4", "--max-length", "12"]
 FIRST = {
-    "kind": "diverse",
+    "strategy": "dbs",
     "groups": 4,
     "beams_per_group": 1,
     "strength": 0.5,
@@ -37,7 +38,7 @@ FIRST = {
 
 
 def point(quality: float, diversity: float, name: str = "") -> Point:
-    return Point({"kind": "diverse", "name": name or f"{quality}, {diversity}"}, quality, diversity)
+    return Point({"strategy": "dbs", "name": name or f"{quality}, {diversity}"}, quality, diversity)
 
 
 BEAM = point(50.0, 0.2)
@@ -176,7 +177,7 @@ def test_one_number_of_groups_is_enough() -> None:
 
 def test_the_embedding_term_is_for_those_who_ask_for_it() -> None:
     asked: dict[str, Any] = {"task": "valid.jsonl", "model": "en-fr"}
-    assert tuning._terms(Tuning(**asked), load("en-fr")) == ("hamming", "cumulative", "ngram")
+    assert tuning._terms(Tuning(**asked), load("en-fr")) == ["hamming", "cumulative", "ngram"]
     assert tuning._terms(Tuning(**asked, terms=("embedding",)), load("en-fr")) == ("embedding",)
 
 
@@ -213,7 +214,7 @@ def test_toml_and_python_say_the_same(diversity: dict[str, Any]) -> None:
     (method,) = experiment_of({"task": "mine.jsonl", "model": "en-fr", **table}).methods
     assert isinstance(method, Method)
     assert table == {"methods": {"DBS": setting}}
-    made, said = method.strategy(model), eval(tuning._python(setting), {**vars(beamsplit), "model": model})
+    made, said = method.spec.make(model), eval(tuning._python(setting), {**vars(beamsplit), "model": model})
     assert isinstance(made, DiverseBeamSearch)
     assert repr(made) == repr(said)
 
@@ -281,17 +282,16 @@ def test_a_run_that_was_stopped_goes_on(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decoded: list[Any] = []
-    decode = beamsplit.decode
 
     def stopped(model: Any, inputs: Any, strategy: Any, **options: Any) -> Any:
         if len(decoded) == 3:
             raise KeyboardInterrupt
         decoded.append(strategy)
-        return decode(model, inputs, strategy, **options)
+        return decode_in_batches(model, inputs, strategy, **options)
 
     def counted(model: Any, inputs: Any, strategy: Any, **options: Any) -> Any:
         decoded.append(strategy)
-        return decode(model, inputs, strategy, **options)
+        return decode_in_batches(model, inputs, strategy, **options)
 
     monkeypatch.setattr(DECODE, stopped)
     assert cli.main([*COMMAND, "--trials", "4"]) == 130

@@ -58,7 +58,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "an unknown term": (
         {**GROUPS, "diversity": "bigram"},
-        "diversity must be one of hamming, cumulative, ngram, embedding, or a term such as NGram(n=3), not",
+        "diversity is 'bigram', and there is no such term: did you mean 'ngram'?",
     ),
     "a negative strength": (
         {"num_beam_groups": 2, "diversity_penalty": -0.5},

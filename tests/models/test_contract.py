@@ -266,6 +266,10 @@ def test_batches_do_not_count_for_samples(name: str) -> None:
     assert close(drawn[1], drawn[3])
     assert close(drawn[2], drawn[3])
     assert not close_tokens(described(name, inputs, strategy, seed=30), drawn[3])
+    # One rule for seeds: `decode` draws the same.
+    options: dict[str, Any] = {"max_length": 160 if name == "en-fr" else 20, "seed": 3}
+    decoded = beamsplit.decode(shipped.model(name), inputs, strategy, **options)
+    assert close([each.distinct() for each in decoded], drawn[2])
     # One number does not make the inputs' samples the same.
     twice = [inputs[0]] * 2 if name == "en-fr" else inputs[[0, 0]]
     one, two = described(name, twice, strategy, seed=3)
@@ -295,7 +299,7 @@ def test_a_seed_for_each(name: str, seeds: list[int]) -> None:
 def test_refused_settings(name: str) -> None:
     for options, message in (
         ({"batch_size": 0}, "batch_size must be a whole number of at least 1, not 0"),
-        ({"seed": 1.5}, "seed must be a whole number, not 1.5"),
+        ({"seed": 1.5}, "seed must be a whole number, or one an input, not 1.5"),
         ({"max_length": 0}, "max_length must be a whole number of at least 1, not 0"),
     ):
         with pytest.raises(beamsplit.ArgumentError) as caught:

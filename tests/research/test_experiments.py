@@ -149,7 +149,7 @@ def test_experiments_are_run_and_written(jobs: str, tmp_path: Path, monkeypatch:
     monkeypatch.setattr(runner, "HERE", tmp_path)
     (tmp_path / "mine.jsonl").write_text('{"input": "a", "references": ["le chat dort"]}\n', encoding="utf-8")
     (tmp_path / "said.jsonl").write_text('{"id": 0, "hypotheses": ["le chat dort"]}\n', encoding="utf-8")
-    experiment = 'task = "mine.jsonl"\nmetrics = ["chrf"]\nshow = 1\n[methods.A]\nkind = "lists"\n'
+    experiment = 'task = "mine.jsonl"\nmetrics = ["chrf"]\nshow = 1\n[methods.A]\n'
     (tmp_path / "mine.toml").write_text(experiment + 'file = "said.jsonl"\n', encoding="utf-8")
     done = CliRunner().invoke(runner.main, ["--out", str(tmp_path / "out"), "--draws", "10", "--jobs", jobs])
     assert done.exit_code == 0

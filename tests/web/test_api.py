@@ -1,10 +1,10 @@
-"""The interface: what it answers is what the library finds, and what it refuses it refuses in one line."""
+"""The API: it returns what the library finds, and refuses bad requests in one line."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,15 @@ import pytest
 from starlette.testclient import TestClient
 
 import beamsplit
-from beamsplit.choices import SUITABLE, TITLES, Choice
-from beamsplit.columns import columns
-from beamsplit.web import Limits, Settings, make_app
-from beamsplit.web.answers import Answer, Step
-from beamsplit.web.catalogue import TERMS, Catalogue
-from beamsplit.web.reading import read
-from beamsplit.web.requests import Asked
+from beamsplit.comparison import compare_lists
+from beamsplit.strategies.defaults import DEFAULTS
+from beamsplit.strategies.names import STRATEGIES
+from beamsplit.strategies.spec import StrategySpec, Widths
+from beamsplit.web import DemoLimits, DemoSettings, make_app
+from beamsplit.web.catalogue import Catalogue, terms
+from beamsplit.web.reading import parse_request
+from beamsplit.web.requests import DecodeRequest
+from beamsplit.web.responses import DecodeResponse, StepEvent
 from web.doubles import SHARED, Broken, Shelf, Slow, app_with, client_of, events
 
 TEXT = "I'm cold."
@@ -50,39 +52,32 @@ def refused(client: TestClient, status: int, path: str = "/api/decode", **asked:
 # Laws
 
 
-def expected(choice: Choice, max_length: int = 60, seed: int = 0) -> Any:
-    """What the library finds, without the web."""
-    model, method = SHARED("en-fr"), choice.method
+def expected(spec: StrategySpec, max_length: int = 60, seed: int = 0) -> Any:
+    """Return what the library finds, without the web."""
+    model = SHARED("en-fr")
     (found,) = beamsplit.decode(
-        method.guided(model),
-        [TEXT],
-        method.strategy(model),
-        max_length=max_length,
-        seed=seed,
-        unique=choice.unique,
+        spec.guide(model), [TEXT], spec.make(model), max_length=max_length, seed=seed, unique=spec.unique
     )
     return found
 
 
-@pytest.mark.parametrize("strategy", TITLES)
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_what_is_answered_is_what_decode_finds(client: TestClient, strategy: str) -> None:
-    choice = Choice(strategy=strategy, groups=2, beams_per_group=2, strength=0.7, diversity="ngram")
-    search = {
-        key: getattr(choice, key)
-        for key in ("strategy", "groups", "beams_per_group", "strength", "diversity")
-    }
-    answer = decode(client, searches=[search], seed=3, max_length=12)
-    (column,) = columns([(choice.title, expected(choice, 12, seed=3))])
+    widths = Widths(groups=2, beams_per_group=2, strength=0.7, diversity="ngram")
+    spec = StrategySpec.of_widths(strategy, widths)
+    answer = decode(client, searches=[{"strategy": strategy, **asdict(widths)}], seed=3, max_length=12)
+    (column,) = compare_lists([(spec.title, expected(spec, 12, seed=3))])
     assert answer == json.loads(json.dumps({"columns": [column.as_dict()]}))
 
 
 def test_what_is_left_out_is_as_suits_the_model(client: TestClient) -> None:
-    suits = SUITABLE["translator"]
+    suits = DEFAULTS["translator"].widths
     titles = [column["title"] for column in decode(client)["columns"]]
-    assert titles == [suits.beside().title, suits.title]
+    assert titles == [StrategySpec.of_widths(name, suits).title for name in ("bs", "dbs")]
     assert decode(client, searches=[{"strategy": "bs"}, {}]) == decode(client)
     (found,) = decode(client, searches=[{"groups": 2, "beams_per_group": 1}])["columns"]
-    assert found["title"] == replace(suits, groups=2, beams_per_group=1).title
+    changed = replace(suits, groups=2, beams_per_group=1)
+    assert found["title"] == StrategySpec.of_widths("dbs", changed).title
 
 
 def test_steps_lead_to_what_decode_answers(client: TestClient) -> None:
@@ -109,7 +104,7 @@ def test_trees_and_recordings_only_if_asked_for(client: TestClient) -> None:
     answer = decode(client, tree=True, recordings=True, searches=[{"strategy": "bs"}])
     assert answer["tree"].startswith("<svg")
     recording = beamsplit.recording.Recording.from_json(json.dumps(answer["recordings"][0]))
-    assert recording.hypotheses == expected(SUITABLE["translator"].beside())
+    assert recording.hypotheses == expected(StrategySpec.of_widths("bs", DEFAULTS["translator"].widths))
 
 
 def test_several_lists_say_what_only_they_have(client: TestClient) -> None:
@@ -136,13 +131,14 @@ def test_models_say_what_they_take_and_what_suits_them(client: TestClient) -> No
         "captioner": "picture",
         "questioner": "picture",
     }
-    assert [each["name"] for each in found["strategies"]] == list(TITLES)
-    assert found["limits"]["beams"] == Limits().beams
+    assert [each["name"] for each in found["strategies"]] == list(STRATEGIES)
+    assert found["limits"]["beams"] == DemoLimits().beams
     for model in found["models"]:
-        Choice(**model["choice"]).method  # noqa: B018 (it raises what is wrong)
+        choice = model["choice"]
+        StrategySpec.of_widths(choice.pop("strategy"), Widths(**choice))  # raises what is wrong
 
 
-@pytest.mark.parametrize("term", TERMS)
+@pytest.mark.parametrize("term", [each["name"] for each in terms()])
 def test_every_term_on_the_page_can_be_used(client: TestClient, term: str) -> None:
     assert decode(client, searches=[{"diversity": term}], max_length=3)["columns"][0]["hypotheses"]
 
@@ -186,12 +182,19 @@ def test_the_description_for_machines(client: TestClient) -> None:
     schemas = described["components"]["schemas"]
     for name in ("decode", "search"):
         body = operations[name]["requestBody"]["content"]["application/json"]["schema"]
-        assert body == {"$ref": "#/components/schemas/Asked"}
+        assert body == {"$ref": "#/components/schemas/DecodeRequest"}
         for status in ("429", "503"):
             assert "Retry-After" in operations[name]["responses"][status]["headers"]
     assert "405" in operations["health"]["responses"]
-    assert {"Asked", "AskedPicture", "AskedSearch", "Answer", "Step", "Failure"} <= set(schemas)
-    assert schemas["Limits"]["properties"]["beams"]["type"] == "integer"
+    assert {
+        "DecodeRequest",
+        "PictureRequest",
+        "SearchRequest",
+        "DecodeResponse",
+        "StepEvent",
+        "ErrorResponse",
+    } <= set(schemas)
+    assert schemas["DemoLimits"]["properties"]["beams"]["type"] == "integer"
     (events,) = operations["search"]["responses"]["200"]["content"].values()
     names = [each["properties"]["event"]["const"] for each in events["schema"]["oneOf"]]
     assert names == ["step", "done", "error"]
@@ -199,7 +202,7 @@ def test_the_description_for_machines(client: TestClient) -> None:
 
 def test_steps_are_as_described(client: TestClient) -> None:
     answer = client.post("/api/search", json={"text": TEXT, "max_length": 3, "tree": True})
-    kinds: dict[str, type[Answer]] = {"step": Step, "done": Answer}
+    kinds: dict[str, type[DecodeResponse]] = {"step": StepEvent, "done": DecodeResponse}
     for name, said in events(answer.text):
         kinds[name].model_validate(said)
 
@@ -233,7 +236,7 @@ def test_pages_come_from_here_alone(client: TestClient) -> None:
         ({"searches": [{"strategy": "dps"}]}, "there is no strategy 'dps': did you mean 'dbs'?"),
         (
             {"searches": [{"diversity": "haming"}]},
-            "there is no diversity term 'haming': did you mean 'hamming'?",
+            "diversity is 'haming', and there is no such term: did you mean 'hamming'?",
         ),
         ({"searches": [{"strenght": 1}]}, "searches.0.strenght: Extra inputs are not permitted"),
         ({"searches": [{"groups": "3"}]}, "searches.0.groups: Input should be a valid integer"),
@@ -285,14 +288,14 @@ def test_bodies_that_are_not_requests(client: TestClient, body: bytes) -> None:
 
 
 def test_requests_are_read_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that others are answered meanwhile."""
+    """Other requests are answered meanwhile."""
 
-    def read_here(body: bytes, limits: Limits) -> Asked:
+    def parse_here(body: bytes, limits: DemoLimits) -> DecodeRequest:
         with pytest.raises(RuntimeError, match="no running event loop"):
             asyncio.get_running_loop()
-        return read(body, limits)
+        return parse_request(body, limits)
 
-    monkeypatch.setattr("beamsplit.web.app.read", read_here)
+    monkeypatch.setattr("beamsplit.web.app.parse_request", parse_here)
     assert decode(client_of(app_with()), max_length=2)
 
 
@@ -302,7 +305,7 @@ def test_requests_are_read_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> N
         (
             {"text_letters": 5},
             {},
-            "the text has 9 letters, and the limit is 5: shorten it",
+            "the text has 9 characters, and the limit is 5: shorten it",
         ),
         (
             {"beams": 11},
@@ -346,6 +349,6 @@ def test_models_that_fail_say_so_in_one_line(caplog: pytest.LogCaptureFixture) -
 
 def test_limits_are_checked() -> None:
     with pytest.raises(beamsplit.ArgumentError, match="searches must be a whole number of at least 1, not 0"):
-        Limits(searches=0)
+        DemoLimits(searches=0)
     with pytest.raises(beamsplit.ArgumentError, match="there is no folder nowhere: --pictures"):
-        make_app(Settings(pictures=Path("nowhere")))
+        make_app(DemoSettings(pictures=Path("nowhere")))

@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from beamsplit.cli.choosing import Asked, with_choice
-from beamsplit.cli.inputs import Input, pictures, texts
+from beamsplit.cli.inputs import pictures, texts
 from beamsplit.cli.options import FILE, MODEL, OUTPUT
-from beamsplit.cli.showing import entry, for_people, show_columns, show_json
+from beamsplit.cli.search_options import SearchOptions, with_search_options
+from beamsplit.cli.showing import entry, for_people, show_json, show_lists
 from beamsplit.errors import ArgumentError
 from beamsplit.files import write_bytes
+from beamsplit.jobs.lines import Input
+from beamsplit.strategies.defaults import SHOWN_BATCH_SIZE
 
 if TYPE_CHECKING:
-    from beamsplit.cli.searching import Searcher
+    from beamsplit.jobs.searching import Searcher
 
 __all__ = ["ask", "caption", "generate", "translate"]
 
@@ -48,7 +50,9 @@ _OPTIONS = (
     ),
     click.option("--json", "as_json", is_flag=True, help="Print JSON Lines also on a terminal."),
     click.option("--table", "as_table", is_flag=True, help="Print tables also into a pipe."),
-    click.option("--batch-size", type=click.IntRange(min=1), metavar="N", default=16, show_default=True),
+    click.option(
+        "--batch-size", type=click.IntRange(min=1), metavar="N", default=SHOWN_BATCH_SIZE, show_default=True
+    ),
     click.option("--device", metavar="DEVICE", help="Where to decode, such as cuda."),
 )
 
@@ -73,9 +77,9 @@ def _with_output(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.command(short_help="English into French, by beam search and diverse beam search side by side.")
 @click.argument("text", nargs=-1)
-@with_choice
+@with_search_options
 @_with_output
-def translate(text: tuple[str, ...], file: str | None, asked: Asked, output: Output) -> None:
+def translate(text: tuple[str, ...], file: str | None, search: SearchOptions, output: Output) -> None:
     """Translate English TEXT into French, by beam search and by diverse beam search side by side.
 
     The model comes with the package. Words that the first of a list does not have are underlined, and + marks
@@ -89,14 +93,14 @@ def translate(text: tuple[str, ...], file: str | None, asked: Asked, output: Out
     cat sentences.txt | beamsplit translate > lists.jsonl
     beamsplit translate --file sentences.txt --strategy nucleus --top-p 0.8
     """  # noqa: D301 (click wants the character)
-    _run("en-fr", texts(text, file, SENTENCE), asked, output)
+    _run("en-fr", texts(text, file, SENTENCE), search, output)
 
 
 @click.command(short_help="What is in a picture, likewise.")
 @click.argument("picture", nargs=-1, type=FILE)
-@with_choice
+@with_search_options
 @_with_output
-def caption(picture: tuple[str, ...], file: str | None, asked: Asked, output: Output) -> None:
+def caption(picture: tuple[str, ...], file: str | None, search: SearchOptions, output: Output) -> None:
     """Say what is in a PICTURE, by beam search and by diverse beam search side by side.
 
     The model comes with the package; pictures need pip install 'beamsplit[vision]'.
@@ -107,14 +111,14 @@ def caption(picture: tuple[str, ...], file: str | None, asked: Asked, output: Ou
     beamsplit caption *.jpg > lists.jsonl
     cat photo.jpg | beamsplit caption -
     """  # noqa: D301 (click wants the character)
-    _run("captioner", pictures(picture, file, "caption"), asked, output)
+    _run("captioner", pictures(picture, file, "caption"), search, output)
 
 
 @click.command(short_help="Questions about a picture, likewise.")
 @click.argument("picture", nargs=-1, type=FILE)
-@with_choice
+@with_search_options
 @_with_output
-def ask(picture: tuple[str, ...], file: str | None, asked: Asked, output: Output) -> None:
+def ask(picture: tuple[str, ...], file: str | None, search: SearchOptions, output: Output) -> None:
     """Ask questions about a PICTURE, by beam search and by diverse beam search side by side.
 
     The model comes with the package; pictures need pip install 'beamsplit[vision]'.
@@ -123,7 +127,7 @@ def ask(picture: tuple[str, ...], file: str | None, asked: Asked, output: Output
     beamsplit ask photo.jpg
     beamsplit ask photo.jpg --diversity ngram:n=2 --strength 1
     """  # noqa: D301 (click wants the character)
-    _run("questioner", pictures(picture, file, "ask"), asked, output)
+    _run("questioner", pictures(picture, file, "ask"), search, output)
 
 
 @click.command(short_help="Any Hugging Face model, or one of your own, likewise.")
@@ -136,9 +140,11 @@ def ask(picture: tuple[str, ...], file: str | None, asked: Asked, output: Output
     help="A Hugging Face model by its folder or name, a FILE.gguf, or FILE.py:NAME for a model of your own.",
 )
 @click.argument("prompt", nargs=-1)
-@with_choice
+@with_search_options
 @_with_output
-def generate(model: str, prompt: tuple[str, ...], file: str | None, asked: Asked, output: Output) -> None:
+def generate(
+    model: str, prompt: tuple[str, ...], file: str | None, search: SearchOptions, output: Output
+) -> None:
     """Continue a PROMPT with a model of transformers (pip install 'beamsplit[hf]') or one of your own.
 
     \b
@@ -146,15 +152,14 @@ def generate(model: str, prompt: tuple[str, ...], file: str | None, asked: Asked
     beamsplit generate --model smollm2.Q8_0.gguf "Once upon a time" --groups 5 --max-length 20
     beamsplit generate --model my_model.py:make "some input" --json     (it is given a list of texts)
     """  # noqa: D301 (click wants the character)
-    _run(model, texts(prompt, file, "The best way to start the day is"), asked, output)
+    _run(model, texts(prompt, file, "The best way to start the day is"), search, output)
 
 
-def _run(name: str, given: Iterator[Input], asked: Asked, output: Output) -> None:
-    from beamsplit.cli.searching import Searcher, failing
-    from beamsplit.evaluation.models import load_model
+def _run(name: str, given: Iterator[Input], search: SearchOptions, output: Output) -> None:
+    from beamsplit.cli.searching import explained_errors, make_searcher
 
-    searcher = Searcher.of(load_model(name, output.device), asked, compared=not output.alone)
-    with failing(name):
+    searcher = make_searcher(name, output.device, search, compared=not output.alone)
+    with explained_errors(name):
         if output.tree is not None:
             _draw(searcher, _only(given), output)
         else:
@@ -162,11 +167,11 @@ def _run(name: str, given: Iterator[Input], asked: Asked, output: Output) -> Non
 
 
 def _search(searcher: Searcher, given: Iterator[Input], output: Output) -> None:
-    from beamsplit.cli.searching import in_batches
+    from beamsplit.jobs.batches import chunks
 
     refused, number = 0, 0
-    for batch in in_batches(given, output.batch_size):
-        lists = searcher.search(batch, range(number, number + len(batch)))
+    for batch in chunks(given, output.batch_size):
+        lists = searcher.search(batch, range(number, number + len(batch)), output.batch_size)
         for each, found in zip(batch, lists, strict=True):
             if isinstance(found, ArgumentError):
                 refused += 1
@@ -185,10 +190,15 @@ def _brief(shown: str) -> str:
 
 
 def _draw(searcher: Searcher, given: Input, output: Output) -> None:
+    from beamsplit.recording import record
     from beamsplit.tree import draw
 
     assert output.tree is not None
-    recordings = searcher.record(given)
+    values, options = searcher.prepare([given]), {**searcher.options, "seed": searcher.seed}
+    recordings = [
+        record(model, values, strategy, title=spec.title, unique=spec.unique, **options)[0]
+        for spec, model, strategy in searcher.searches
+    ]
     write_bytes(output.tree, draw(recordings).encode())
     _show("0", given, searcher, [recording.hypotheses for recording in recordings], output)
 
@@ -201,11 +211,11 @@ def _only(given: Iterator[Input]) -> Input:
 
 
 def _show(identity: str, given: Input, searcher: Searcher, found: list[Any], output: Output) -> None:
-    from beamsplit.columns import columns
+    from beamsplit.comparison import compare_lists
 
-    titles = [choice.title for choice in searcher.choices]
-    lists = columns(list(zip(titles, found, strict=True)))
+    titles = [spec.title for spec in searcher.specs]
+    lists = compare_lists(list(zip(titles, found, strict=True)))
     if for_people(output.as_json, output.as_table):
-        show_columns(given.shown, lists)
+        show_lists(given.shown, lists)
     else:
         show_json(entry(identity, given.shown, lists))

@@ -12,19 +12,20 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from beamsplit.cli.choosing import Asked, with_choice
-from beamsplit.cli.inputs import STDIN, numbered
-from beamsplit.cli.lines import Line, check_same, read
+from beamsplit.cli.inputs import STDIN, file_name, numbered
 from beamsplit.cli.options import FILE, MODEL, OUTPUT
-from beamsplit.cli.resuming import Part
+from beamsplit.cli.search_options import SearchOptions, with_search_options
 from beamsplit.errors import ArgumentError
+from beamsplit.jobs.lines import InputKind, InputLine, check_same_inputs, parse_lines
+from beamsplit.jobs.resuming import PartialResult
+from beamsplit.strategies.defaults import BATCH_SIZE
 
 if TYPE_CHECKING:
-    from beamsplit.cli.searching import Searcher
+    from beamsplit.jobs.searching import Searcher
 
 __all__ = ["decode"]
 
-_CHUNK = 16  # batches that are read at once, so that texts of one length can go together
+_CHUNK = 16  # batches that are read at once, so that texts of like length can go together
 
 
 @click.command(short_help="A list for each line of a file, however long.")
@@ -34,11 +35,17 @@ _CHUNK = 16  # batches that are read at once, so that texts of one length can go
 )
 @click.option("--out", "-o", type=OUTPUT, metavar="FILE", help="Where to write (default: print).")
 @click.option("--force", is_flag=True, help="Write over a result that is there, or over a part of another.")
-@with_choice
-@click.option("--batch-size", type=click.IntRange(min=1), metavar="N", default=32, show_default=True)
+@with_search_options
+@click.option("--batch-size", type=click.IntRange(min=1), metavar="N", default=BATCH_SIZE, show_default=True)
 @click.option("--device", metavar="DEVICE", help="Where to decode, such as cuda.")
 def decode(
-    file: str, model: str, out: Path | None, force: bool, asked: Asked, batch_size: int, device: str | None
+    file: str,
+    model: str,
+    out: Path | None,
+    force: bool,
+    search: SearchOptions,
+    batch_size: int,
+    device: str | None,
 ) -> None:
     """Decode every line of FILE (- is standard input), and write a line of JSON for each, in their order.
 
@@ -52,25 +59,24 @@ def decode(
     beamsplit decode prompts.jsonl --model path/to/a/model --groups 5 --out lists.jsonl --device cuda
     beamsplit decode photos.jsonl --model captioner | head
     """  # noqa: D301 (click wants the character)
-    from beamsplit.cli.searching import Searcher, failing
-    from beamsplit.evaluation.models import load_model
+    from beamsplit.cli.searching import explained_errors, make_searcher
 
-    _check_place(file, out, force)
-    searcher = Searcher.of(load_model(model, device), asked, compared=False)
-    inputs = _some(read(file, searcher.takes, out))
-    with failing(model):
+    _check_out(file, out, force)
+    searcher = make_searcher(model, device, search, compared=False)
+    inputs = _not_empty(_inputs(file, searcher.takes, out))
+    with explained_errors(model):
         if out is None:
-            refused = sum(_write(_decoded(searcher, inputs, batch_size), sys.stdout))
+            refused = sum(_write(_results(searcher, inputs, batch_size), sys.stdout))
         else:
-            about = {"model": model, **searcher.about}
-            refused = _into_file(searcher, inputs, file, Part(out), batch_size, about, force)
+            settings = {"model": model, **searcher.description}
+            refused = _into_file(searcher, inputs, file, PartialResult(out), batch_size, settings, force)
     if refused:
         lines = "line" if refused == 1 else "lines"
         click.echo(f'beamsplit: {refused} {lines} could not be decoded: see their "error"', err=True)
         raise click.exceptions.Exit(2)
 
 
-def _check_place(file: str, out: Path | None, force: bool) -> None:
+def _check_out(file: str, out: Path | None, force: bool) -> None:
     if out is None or not out.exists():
         return
     if file != STDIN and Path(file).exists() and out.samefile(file):
@@ -79,28 +85,32 @@ def _check_place(file: str, out: Path | None, force: bool) -> None:
         raise ArgumentError(f"{out} is there already: give another --out, or --force")
 
 
-def _some(inputs: Iterator[Line]) -> Iterator[Line]:
-    """The same, if there are any."""
+def _inputs(file: str, kind: InputKind, out: Path | None) -> Iterator[InputLine]:
+    """Yield the inputs: JSON in a .jsonl, and where standard input begins so."""
+    is_json = None if file == STDIN else file.endswith(".jsonl")
+    folder = Path() if file == STDIN else Path(file).parent
+    return parse_lines(numbered(file), file_name(file), kind, is_json=is_json, folder=folder, out=out)
+
+
+def _not_empty(inputs: Iterator[InputLine]) -> Iterator[InputLine]:
+    """Return the same inputs. Raise if there are none."""
     first = list(islice(inputs, 1))
     if not first:
         raise ArgumentError("there is nothing to decode: the input is empty")
     return chain(first, inputs)
 
 
-def _decoded(searcher: Searcher, inputs: Iterable[Line], batch_size: int) -> Iterator[dict[str, Any]]:
-    """A line of the result for each input, in their order."""
-    from beamsplit.cli.searching import in_batches
+def _results(searcher: Searcher, inputs: Iterable[InputLine], batch_size: int) -> Iterator[dict[str, Any]]:
+    """Yield a line of the result for each input, in their order."""
+    from beamsplit.jobs.batches import chunks
 
-    for chunk in in_batches(inputs, _CHUNK * batch_size):
-        found: dict[int, dict[str, Any]] = {}
-        # Texts of one length in a batch: no short one waits for a long one.
-        for batch in in_batches(sorted(chunk, key=lambda line: len(line.given.shown)), batch_size):
-            lists = searcher.search([line.given for line in batch], [line.number for line in batch])
-            found |= {line.number: _entry(line, each) for line, each in zip(batch, lists, strict=True)}
-        yield from (found[line.number] for line in chunk)
+    for chunk in chunks(inputs, _CHUNK * batch_size):
+        numbers = [line.number for line in chunk]
+        lists = searcher.search([line.given for line in chunk], numbers, batch_size)
+        yield from (_result(line, found) for line, found in zip(chunk, lists, strict=True))
 
 
-def _entry(line: Line, found: Any) -> dict[str, Any]:
+def _result(line: InputLine, found: Any) -> dict[str, Any]:
     if isinstance(found, ArgumentError):
         return {**line.about, "error": str(found)}
     return {**line.about, "hypotheses": [asdict(hypothesis) for hypothesis in found[0]]}
@@ -109,31 +119,32 @@ def _entry(line: Line, found: Any) -> dict[str, Any]:
 # Writing
 
 
-def _write(entries: Iterable[dict[str, Any]], file: IO[str]) -> Iterator[bool]:
-    """Yields, for each line that is written, whether it has an error."""
-    for entry in entries:
-        file.write(json.dumps(entry, ensure_ascii=False) + "\n")
-        yield "error" in entry
+def _write(results: Iterable[dict[str, Any]], file: IO[str]) -> Iterator[bool]:
+    """Write the results; yield, after each line, whether it has an error."""
+    for result in results:
+        file.write(json.dumps(result, ensure_ascii=False) + "\n")
+        yield "error" in result
 
 
 def _into_file(
     searcher: Searcher,
-    inputs: Iterator[Line],
+    inputs: Iterator[InputLine],
     file: str,
-    part: Part,
+    part: PartialResult,
     batch_size: int,
-    about: dict[str, Any],
+    settings: dict[str, Any],
     force: bool,
 ) -> int:
+    """Write the results to a file, from where an earlier run was stopped; return how many have an error."""
     from beamsplit.progress import Progress
 
-    with part.held():
-        done = part.begin(about, force)
+    with part.locked():
+        done = part.resume(settings, force)
         with part.path.open(encoding="utf-8") as before:
-            refused = check_same(islice(inputs, done), before, part.path)
+            refused = check_same_inputs(islice(inputs, done), before, part.path)
         total = sum(1 for _ in numbered(file)) if file != STDIN else done
         with part.path.open("a", encoding="utf-8") as opened, Progress("decode").bar(total, done) as bar:
-            for number, is_error in enumerate(_write(_decoded(searcher, inputs, batch_size), opened), 1):
+            for number, is_error in enumerate(_write(_results(searcher, inputs, batch_size), opened), 1):
                 refused += is_error
                 bar.advance()
                 if number % batch_size == 0:

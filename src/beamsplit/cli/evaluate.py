@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from beamsplit.cli.options import FILE, LONGEST, MODEL, named_files, show, with_settings
+from beamsplit.cli.search_options import strategy_tables, with_strategies
 from beamsplit.errors import ArgumentError
 from beamsplit.extras import need
 from beamsplit.files import write_bytes
+from beamsplit.strategies.names import STRATEGIES
 
 if TYPE_CHECKING:
     from beamsplit.evaluation import Experiment, Settings
@@ -31,19 +33,11 @@ __all__ = ["evaluate"]
     help="A model of ours (en-fr, captioner, questioner), a file of one; a Hugging Face model by its name or "
     "folder; FILE.py:NAME or MODULE:NAME for a StepModel of your own.",
 )
-@click.option(
-    "--strategies",
-    metavar="LIST",
-    help="Of bs, dbs, siblings, mmi, divmbest, sampling, nucleus, diverse-sampling, stochastic.",
-)
+@with_strategies(f"Of {', '.join(STRATEGIES)}.")
 @click.option(
     "--lists", "saved", metavar="NAME=FILE", multiple=True, help="Lists that were made elsewhere; repeatable."
 )
 @click.option("--metrics", metavar="LIST", help="Of bleu, chrf, bleu4, rouge, cider, meteor, spice.")
-@click.option("--beams", type=int, metavar="N", help="Outputs of each strategy (default: 20).")
-@click.option("--groups", type=int, metavar="N", help="Of the diverse strategies (default: one a beam).")
-@click.option("--strength", type=float, metavar="X", help="Of the diverse strategies (default: 0.5).")
-@click.option("--diversity", metavar="TERM", help="hamming (default), cumulative, ngram or embedding.")
 @click.option("--k", "oracle", metavar="LIST", help="The best of the first so many (default: 1,5,10,20).")
 @click.option(
     "--show", type=click.IntRange(min=0), metavar="N", help="Lists of so many inputs, side by side."
@@ -133,16 +127,7 @@ def _numbers(name: str, text: str) -> list[int]:
 
 
 def _methods(asked: dict[str, Any]) -> dict[str, Any]:
-    from beamsplit.evaluation.presets import Widths, tables_of
-
-    given = {name: asked[name] for name in ("beams", "groups", "strength", "diversity")}
-    given = {name: value for name, value in given.items() if value is not None}
-    if asked["strategies"] is None and given:
-        raise ArgumentError(f"--{next(iter(given))} is for --strategies, which is not given")
-    methods: dict[str, Any] = {}
-    if asked["strategies"] is not None:
-        names = [name.strip() for name in asked["strategies"].split(",")]
-        methods |= tables_of(names, Widths(**given))
+    methods: dict[str, Any] = strategy_tables(asked)
     for name, file in named_files(asked["saved"], taken=methods).items():
-        methods[name] = {"kind": "lists", "file": file}
+        methods[name] = {"file": file}
     return methods

@@ -6,24 +6,16 @@ import io
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
 from beamsplit.errors import ArgumentError
+from beamsplit.jobs.lines import Input
 
-__all__ = ["STDIN", "Input", "lines", "numbered", "pictures", "texts"]
+__all__ = ["STDIN", "file_name", "lines", "numbered", "pictures", "texts"]
 
 STDIN = "-"
-
-
-class Input(NamedTuple):
-    """Something to decode."""
-
-    shown: str
-    """How people know it: a text, or the name of a picture's file."""
-    value: Any
-    """What the model takes."""
 
 
 def texts(arguments: Sequence[str], file: str | None, example: str) -> Iterator[Input]:
@@ -61,9 +53,13 @@ def lines(file: str) -> Iterator[str]:
     return (line for _, line in numbered(file))
 
 
+def file_name(file: str) -> str:
+    """Return the name of a file for people."""
+    return "standard input" if file == STDIN else file
+
+
 def numbered(file: str) -> Iterator[tuple[int, str]]:
-    """Lines that are not empty, and their numbers, from 1."""
-    name = "standard input" if file == STDIN else file
+    """Yield the lines that are not empty, after their numbers, from 1."""
     try:
         with click.open_file(file, encoding="utf-8-sig") as opened:
             for number, line in enumerate(opened, 1):
@@ -72,7 +68,7 @@ def numbered(file: str) -> Iterator[tuple[int, str]]:
     except (OSError, UnicodeDecodeError) as error:
         from beamsplit import checks
 
-        raise ArgumentError(f"{name} cannot be read: {checks.reason(error)}") from error
+        raise ArgumentError(f"{file_name(file)} cannot be read: {checks.reason(error)}") from error
 
 
 def _painted(command: str) -> Input:

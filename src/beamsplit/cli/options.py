@@ -13,10 +13,22 @@ import click
 from click.shell_completion import CompletionItem
 
 from beamsplit.errors import ArgumentError
+from beamsplit.strategies.defaults import BATCH_SIZE, DEFAULTS
 
-__all__ = ["FILE", "LONGEST", "MODEL", "OURS", "OUTPUT", "InOrder", "named_files", "show", "with_settings"]
+__all__ = [
+    "FILE",
+    "LONGEST",
+    "MODEL",
+    "OURS",
+    "OUTPUT",
+    "InOrder",
+    "named_files",
+    "one_of",
+    "show",
+    "with_settings",
+]
 
-LONGEST = 60  # tokens, unless one says: more than a sentence has
+LONGEST = DEFAULTS["evaluate"].max_length
 
 
 OURS = {
@@ -72,7 +84,7 @@ _OPTIONS = (
         "--batch-size",
         type=click.IntRange(min=1),
         metavar="N",
-        default=32,
+        default=BATCH_SIZE,
         show_default=True,
         help="Inputs at once.",
     ),
@@ -93,6 +105,16 @@ _OPTIONS = (
         help="Of the bootstrap.",
     ),
 )
+
+
+def one_of(names: Iterable[str]) -> str:
+    """Return the names as a list for help.
+
+    >>> one_of(["bs", "dbs", "mmi"])
+    'bs, dbs or mmi'
+    """
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def named_files(given: Iterable[str], taken: Collection[str] = ()) -> dict[str, str]:

@@ -14,9 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from beamsplit.columns import Column
+    from beamsplit.comparison import ComparedList
 
-__all__ = ["entry", "for_people", "show_columns", "show_json"]
+__all__ = ["entry", "for_people", "show_json", "show_lists"]
 
 WIDE = 100
 """Terminals of fewer letters show one list below the other."""
@@ -31,7 +31,7 @@ def for_people(as_json: bool, as_table: bool) -> bool:
     return as_table or (not as_json and sys.stdout.isatty())
 
 
-def entry(identity: str, shown: str, columns: Sequence[Column]) -> dict[str, Any]:
+def entry(identity: str, shown: str, columns: Sequence[ComparedList]) -> dict[str, Any]:
     """A line of JSON: the list that was asked for, and beside it the one that it is compared with."""
     *others, asked = columns
     line = {"id": identity, "input": shown, **_plain(asked)}
@@ -42,7 +42,7 @@ def show_json(line: dict[str, Any]) -> None:
     click.echo(json.dumps(line, ensure_ascii=False))
 
 
-def show_columns(shown: str, columns: Sequence[Column]) -> None:
+def show_lists(shown: str, columns: Sequence[ComparedList]) -> None:
     """Print the lists for one input, side by side where there is room."""
     console = Console(highlight=False)
     console.print(Text(shown, style="bold"))
@@ -58,17 +58,17 @@ def show_columns(shown: str, columns: Sequence[Column]) -> None:
         console.print(Group(*(part for each in parts for part in each)))
 
 
-def _plain(column: Column) -> dict[str, Any]:
+def _plain(column: ComparedList) -> dict[str, Any]:
     found = column.as_dict()
     return {"strategy": found.pop("title"), **found}
 
 
-def _parts(column: Column, compared: bool, console: Console) -> tuple[RenderableType, ...]:
+def _parts(column: ComparedList, compared: bool, console: Console) -> tuple[RenderableType, ...]:
     """What stands above a list, the list, and what stands below it."""
     return _title(column.title), _table(column, compared, console), Text(_figures(column), style="dim")
 
 
-def _table(column: Column, compared: bool, console: Console) -> Table:
+def _table(column: ComparedList, compared: bool, console: Console) -> Table:
     several = len(column.hypotheses.groups) > 1
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), expand=True)
     table.add_column("log p", justify="right", no_wrap=True)
@@ -93,7 +93,7 @@ def _title(title: str) -> Text:
     return Text.assemble("\n", (name, "bold"), "\n", (settings, "dim"))
 
 
-def _figures(column: Column) -> str:
+def _figures(column: ComparedList) -> str:
     figures = " ".join(f"{value:.2f}" for value in column.distinct.values())
     repeats = f"\n{column.repeats} more read as one of these does (see --strength, --unique)"
     return f"distinct n-grams a word, n=1-4: {figures}{repeats * bool(column.repeats)}\n"

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from beamsplit.cli.options import FILE, LONGEST, MODEL, OUTPUT, InOrder, named_files, show, with_settings
+from beamsplit.cli.search_options import strategy_tables, with_strategies
 from beamsplit.errors import ArgumentError
 from beamsplit.files import write_bytes
 
 if TYPE_CHECKING:
     from beamsplit.evaluation import Settings
-    from beamsplit.study import Plan, Store
-    from beamsplit.study.making import Lists
+    from beamsplit.study import Store, StudyPlan
+    from beamsplit.study.making import ListPair
 
 __all__ = ["study"]
 
@@ -47,11 +48,7 @@ def study() -> None:
 )
 @click.option("--task", type=FILE, metavar="TASK", help="Inputs of the lists, or what to decode: a .jsonl.")
 @click.option("--model", type=MODEL, metavar="MODEL", help="As for beamsplit evaluate.")
-@click.option("--strategies", metavar="LIST", help="Two of those of beamsplit evaluate, such as bs,dbs.")
-@click.option("--beams", type=int, metavar="N", help="Outputs of each strategy (default: 20).")
-@click.option("--groups", type=int, metavar="N", help="Of the diverse strategies (default: one a beam).")
-@click.option("--strength", type=float, metavar="X", help="Of the diverse strategies (default: 0.5).")
-@click.option("--diversity", metavar="TERM", help="hamming (default), cumulative, ngram or embedding.")
+@with_strategies("Two of those of beamsplit evaluate, such as bs,dbs.")
 @click.option(
     "--max-length",
     type=click.IntRange(min=1),
@@ -110,8 +107,8 @@ def create(place: str, as_json: bool, settings: Settings, **asked: Any) -> None:
         show(_links_json(made) if as_json else _created(place, made), is_markdown=False)
 
 
-def _plan(asked: dict[str, Any], settings: Settings) -> Plan:
-    from beamsplit.study.making import plan_of
+def _plan(asked: dict[str, Any], settings: Settings) -> StudyPlan:
+    from beamsplit.study.making import make_plan
 
     given = {name: asked[name] for name in ("votes", "share", "seed", "shown", "unique", "attention")}
     given["annotators"] = asked["votes"] if asked["annotators"] is None else asked["annotators"]
@@ -120,7 +117,7 @@ def _plan(asked: dict[str, Any], settings: Settings) -> Plan:
     if asked["consent"] is not None:
         given["consent"] = _text(str(asked["consent"]), _read(asked["consent"]))
     predicted = asked["complexity"] == "predicted"
-    return plan_of(_lists(asked, settings), predicted=predicted, patience=60 * asked["patience"], **given)
+    return make_plan(_lists(asked, settings), predicted=predicted, patience=60 * asked["patience"], **given)
 
 
 def _read(path: Path) -> str:
@@ -138,8 +135,8 @@ def _text(name: str, text: str) -> str:
     return text.strip()
 
 
-def _lists(asked: dict[str, Any], settings: Settings) -> Lists:
-    from beamsplit.study.making import with_decoded, with_saved
+def _lists(asked: dict[str, Any], settings: Settings) -> ListPair:
+    from beamsplit.study.making import lists_from_files, lists_from_strategies
 
     given = [name for name in ("beams", "groups", "strength", "diversity") if asked[name] is not None]
     if asked["saved"] and (asked["strategies"] or asked["model"] or given):
@@ -147,24 +144,16 @@ def _lists(asked: dict[str, Any], settings: Settings) -> Lists:
     if asked["saved"]:
         task = None if asked["task"] is None else Path(asked["task"])
         files = {name: Path(file) for name, file in named_files(asked["saved"]).items()}
-        return with_saved(files, task, settings.limit)
+        return lists_from_files(files, task, settings.limit)
     if not (asked["task"] and asked["model"] and asked["strategies"]):
         raise ArgumentError("give --lists NAME=FILE twice, or --task with --model and two --strategies")
-    return with_decoded(_content(asked, given), settings)
+    return lists_from_strategies(_content(asked), settings)
 
 
-def _content(asked: dict[str, Any], given: list[str]) -> dict[str, Any]:
+def _content(asked: dict[str, Any]) -> dict[str, Any]:
     """What a file for beamsplit evaluate would say."""
-    from beamsplit.evaluation.presets import Widths, tables_of
-
-    names = [name.strip() for name in asked["strategies"].split(",")]
-    methods = tables_of(names, Widths(**{name: asked[name] for name in given}))
-    return {
-        "task": asked["task"],
-        "model": asked["model"],
-        "max_length": asked["max_length"],
-        "methods": methods,
-    }
+    content = {name: asked[name] for name in ("task", "model", "max_length")}
+    return {**content, "methods": strategy_tables(asked)}
 
 
 # Links
@@ -194,7 +183,7 @@ def _link_lines(made: Store, base: str = "") -> str:
 def _shown(place: str) -> str:
     from beamsplit.study import database
 
-    return database.shown(database.url_of(place))
+    return database.display_name(database.parse_url(place))
 
 
 # Serve
@@ -249,10 +238,10 @@ def export(place: str, kind: str, output: Path | None) -> None:
     beamsplit study export pilot.db --format jsonl
     """  # noqa: D301 (click wants the character)
     from beamsplit.study import open_study
-    from beamsplit.study.export import exported
+    from beamsplit.study.export import export_votes
 
     with closing(open_study(place)) as store:
-        text = exported(store, kind)
+        text = export_votes(store, kind)
     if output is None:
         click.echo(text, nl=False)
     else:
@@ -292,12 +281,12 @@ def report(place: str, bins: str, include_failed: bool, draws: int, out: Path | 
     beamsplit study report pilot.db
     beamsplit study report pilot.db --bins 4 --out results/
     """  # noqa: D301 (click wants the character)
-    from beamsplit.study import figures, gathered, open_study, words
+    from beamsplit.study import collect_data, figures, open_study, words
     from beamsplit.study.bins import Bins
 
-    parts = Bins.read(bins)
+    parts = Bins.parse(bins)
     with closing(open_study(place)) as store:
-        found = figures(gathered(store), bins=parts, include_failed=include_failed, draws=draws)
+        found = figures(collect_data(store), bins=parts, include_failed=include_failed, draws=draws)
     tables, text = words.markdown(found), json.dumps(found, indent=1, ensure_ascii=False) + "\n"
     if out is not None:
         _write(found, tables, text, out)
@@ -305,9 +294,9 @@ def report(place: str, bins: str, include_failed: bool, draws: int, out: Path | 
 
 
 def _write(found: dict[str, Any], tables: str, text: str, out: Path) -> None:
-    from beamsplit.study.plots import drawn
+    from beamsplit.study.plots import draw_plot
 
     write_bytes(out / "report.json", text.encode())
     write_bytes(out / "report.md", tables.encode())
     for kind in ("svg", "png"):
-        write_bytes(out / f"report.{kind}", drawn(found, kind))
+        write_bytes(out / f"report.{kind}", draw_plot(found, kind))

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from beamsplit.cli.options import FILE, LONGEST, MODEL, show, with_settings
+from beamsplit.diversity.names import TERMS, quick_terms
 from beamsplit.files import write_bytes
+from beamsplit.strategies.defaults import DEFAULTS
 
 if TYPE_CHECKING:
     from beamsplit.evaluation import Settings
@@ -26,7 +28,14 @@ __all__ = ["tune"]
     help="A .jsonl of inputs and references, or a task by name.",
 )
 @click.option("--model", required=True, type=MODEL, metavar="MODEL", help="As for beamsplit evaluate.")
-@click.option("--beams", type=int, default=20, show_default=True, metavar="N", help="Outputs of an input.")
+@click.option(
+    "--beams",
+    type=int,
+    default=DEFAULTS["evaluate"].widths.beams,
+    show_default=True,
+    metavar="N",
+    help="Outputs of an input.",
+)
 @click.option(
     "--metric",
     default="bleu",
@@ -50,7 +59,7 @@ __all__ = ["tune"]
 @click.option(
     "--terms",
     metavar="LIST",
-    help="Of hamming, cumulative, ngram, embedding (default: all but the last, which is slow).",
+    help=f"Of {', '.join(TERMS)} (default: {', '.join(quick_terms())}; the others are slow).",
 )
 @click.option("--max-length", type=int, default=LONGEST, show_default=True, metavar="N", help="Most tokens.")
 @with_settings

@@ -4,13 +4,13 @@ run(read_experiment(Path("experiment.toml")), Settings(data="data/"))      figur
 markdown(...)                                                              the same as tables
 """
 
-from beamsplit.evaluation.decoding import Cache, decoded
+from beamsplit.evaluation.decoding import Cache, decode_cached
 from beamsplit.evaluation.experiment import Experiment, experiment_of, read_experiment
 from beamsplit.evaluation.methods import Method, Saved
-from beamsplit.evaluation.models import load_model
 from beamsplit.evaluation.running import Settings, run
 from beamsplit.evaluation.tables import markdown
 from beamsplit.evaluation.tasks import TASKS, Task, read_task
+from beamsplit.loading import load_model
 
 __all__ = [
     "TASKS",
@@ -20,7 +20,7 @@ __all__ = [
     "Saved",
     "Settings",
     "Task",
-    "decoded",
+    "decode_cached",
     "experiment_of",
     "load_model",
     "markdown",

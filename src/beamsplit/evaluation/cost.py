@@ -18,7 +18,7 @@ from torch import Tensor
 from beamsplit.decoding import decode
 from beamsplit.evaluation.experiment import Experiment
 from beamsplit.evaluation.methods import Method
-from beamsplit.evaluation.models import load_model
+from beamsplit.loading import load_model
 from beamsplit.model import StepModel
 from beamsplit.progress import Progress
 
@@ -63,9 +63,9 @@ def cost(experiment: Experiment, model: StepModel, inputs: Inputs, device: str |
 
 
 def _seconds(model: StepModel, method: Method, inputs: Inputs, max_length: int) -> float:
-    guided, strategy = method.guided(model), method.strategy(model)
+    guided, strategy = method.make(model)
     begin = time.perf_counter()
-    decode(guided, inputs, strategy, max_length=max_length, unique=method.unique)
+    decode(guided, inputs, strategy, max_length=max_length, unique=method.spec.unique)
     return time.perf_counter() - begin
 
 

@@ -1,7 +1,7 @@
-"""Lists of outputs, decoded once: what was decoded before is read from a cache.
+"""Decode once: what was decoded before is read from a cache.
 
-A cache's file belongs to one model, one method and one set of settings, told from their contents; in it is
-a line for each input. So scoring again is free, a larger part of a data set only decodes what is new, and a
+A file of the cache belongs to one model, one method and one set of settings, known by their contents; it has
+a line for each input. So scoring again is free, a larger part of a data set decodes only what is new, and a
 run that was killed goes on where it was.
 """
 
@@ -17,19 +17,20 @@ from typing import Any
 from torch import Tensor, nn
 
 import beamsplit
-from beamsplit.decoding import decode
 from beamsplit.errors import ArgumentError
 from beamsplit.evaluation.methods import Method
 from beamsplit.hypotheses import Hypotheses
-from beamsplit.model import StepModel
+from beamsplit.jobs.batches import decode_in_batches
+from beamsplit.model import StepModel, fingerprint_of
 from beamsplit.models import Translator, storage
 from beamsplit.models.pictures import PictureModel
 from beamsplit.progress import Progress
+from beamsplit.strategies.defaults import BATCH_SIZE
 
-__all__ = ["Cache", "decoded", "fingerprint"]
+__all__ = ["Cache", "decode_cached", "fingerprint"]
 
 
-def decoded(
+def decode_cached(
     model: StepModel,
     inputs: Sequence[Any] | Tensor,
     method: Method,
@@ -37,27 +38,33 @@ def decoded(
     max_length: int,
     cache: Cache,
     seed: int = 0,
-    batch_size: int = 32,
+    batch_size: int = BATCH_SIZE,
 ) -> list[Hypotheses]:
-    """The method's lists for these inputs, from the cache as far as it has them."""
+    """Return the method's lists for these inputs; decode those that the cache lacks, and keep them."""
     file = cache.file(model, {**method.description, "max_length": max_length, "seed": seed})
     keys = [_digest(each) for each in inputs]
-    missing = sorted(
-        (place for place, key in enumerate(keys) if key not in file.lists),
-        # Texts of one length in a batch: no short one waits for a long one.
-        key=lambda place: len(inputs[place]) if isinstance(inputs[place], str) else 0,
-    )
-    guided, strategy = method.guided(model), method.strategy(model)
+    missing = [index for index, key in enumerate(keys) if key not in file.lists]
+    if not missing:
+        return [file.lists[key] for key in keys]
+    guided, strategy = method.make(model)
     with Progress(method.name).bar(len(keys), len(keys) - len(missing)) as bar:
-        for begin in range(0, len(missing), batch_size):
-            places = missing[begin : begin + batch_size]
-            part: Any = inputs[places] if isinstance(inputs, Tensor) else [inputs[place] for place in places]
-            # A seed of an input's own: what it gets must not depend on what the cache had.
-            seeds = [seed + int(keys[place][:8], 16) for place in places]
-            found = decode(guided, part, strategy, max_length=max_length, seed=seeds, unique=method.unique)
-            file.add({keys[place]: each for place, each in zip(places, found, strict=True)})
-            for _ in places:
-                bar.advance()
+
+        def keep(indices: Sequence[int], lists: Sequence[Hypotheses]) -> None:
+            file.add({keys[missing[index]]: each for index, each in zip(indices, lists, strict=True)})
+            bar.advance(len(indices))
+
+        decode_in_batches(
+            guided,
+            inputs[missing] if isinstance(inputs, Tensor) else [inputs[index] for index in missing],
+            strategy,
+            batch_size=batch_size,
+            on_batch=keep,
+            max_length=max_length,
+            seed=seed,
+            # From its content: what an input gets must not depend on what the cache had.
+            numbers=[int(keys[index][:8], 16) for index in missing],
+            unique=method.spec.unique,
+        )
     return [file.lists[key] for key in keys]
 
 
@@ -77,7 +84,7 @@ class Cache:
 
 
 class _File:
-    """One line about it, then one for each input; without a path, nothing is kept beyond this run."""
+    """A line about the file, then one for each input; without a path, nothing is kept beyond this run."""
 
     def __init__(self, path: Path | None, about: dict[str, Any]) -> None:
         self._path = path
@@ -114,13 +121,13 @@ class _File:
 
 
 def fingerprint(model: object) -> str | None:
-    """What tells a model's outputs from others': its own word for it, or its weights and what else counts.
+    """Return what tells a model's outputs from those of others: a name that it gives itself, or its weights.
 
-    None of a model of which that is not known, such as one whose code may change: its lists must not be
-    taken for those of another.
+    Return None if that is not known, as of a model whose code may change: its lists must not be taken for
+    those of another.
     """
-    name, own = type(model).__name__, getattr(model, "fingerprint", None)
-    if isinstance(own, str):
+    name, own = type(model).__name__, fingerprint_of(model)
+    if own is not None:
         return f"{name} {own}"
     if isinstance(model, Translator | PictureModel):
         return f"{name} {storage.fingerprint(model.state_dict().values())}"

@@ -6,11 +6,11 @@ model = "captioner"
 metrics = ["cider", "meteor"]
 
 [methods.BS]
-kind = "beam"
+strategy = "bs"
 beams = 20
 
 [methods.DBS]
-kind = "diverse"
+strategy = "dbs"
 groups = 20
 vary = { strength = [0.2, 0.5, 0.8] }
 """
@@ -25,7 +25,8 @@ from typing import Any
 
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
-from beamsplit.evaluation.methods import Method, Saved, check_keys, methods_of
+from beamsplit.evaluation.methods import Method, Saved, read_methods
+from beamsplit.strategies.defaults import DEFAULTS
 
 __all__ = ["LISTS", "Experiment", "experiment_of", "read_experiment", "read_toml"]
 
@@ -52,7 +53,7 @@ class Experiment:
     oracle: tuple[int, ...] = (1, 5, 10, 20)
     distinct: tuple[int, ...] = (1, 2, 3, 4)
     limit: int | None = None
-    max_length: int = 20
+    max_length: int = DEFAULTS["experiment"].max_length
     seeds: tuple[int, ...] = (0,)
     """Methods that sample are run once for each, and their figures are the means."""
     split: bool = False
@@ -82,7 +83,7 @@ def experiment_of(
     content: Mapping[str, Any], source: str = "the experiment", folder: Path = Path()
 ) -> Experiment:
     """The same from what such a file says; files that it names are looked for in the folder."""
-    check_keys(content, {each.name for each in fields(Experiment)}, source)
+    checks.known_keys(content, {each.name for each in fields(Experiment)}, source)
     for each in fields(Experiment):
         if each.default is MISSING and each.name not in content:
             raise ArgumentError(f"{source} has no {each.name!r}: every experiment needs one")
@@ -93,7 +94,7 @@ def experiment_of(
         # Beside the file, if it is there: an experiment and its data are moved together.
         if isinstance(read.get(name), str) and (folder / read[name]).is_file():
             read[name] = str(folder / read[name])
-    read["methods"] = methods_of(content["methods"], source, folder)
+    read["methods"] = read_methods(content["methods"], source, folder)
     made = Experiment(**read)
     _check(made, source)
     return made
@@ -130,6 +131,6 @@ def _check_cost(cost: Any, source: str) -> None:
         return
     if not isinstance(cost, Mapping):
         raise ArgumentError(f"cost in {source} must be a table such as {{ inputs = 32, turns = 7 }}")
-    check_keys(cost, ("inputs", "turns"), f"cost in {source}")
+    checks.known_keys(cost, ("inputs", "turns"), f"cost in {source}")
     for key, value in cost.items():
         checks.at_least(f"cost.{key} in {source}", value, 1)

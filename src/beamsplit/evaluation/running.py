@@ -15,19 +15,20 @@ import beamsplit
 from beamsplit.errors import ArgumentError
 from beamsplit.evaluation.cost import cost
 from beamsplit.evaluation.datasets import data_folder
-from beamsplit.evaluation.decoding import Cache, decoded, fingerprint
+from beamsplit.evaluation.decoding import Cache, decode_cached, fingerprint
 from beamsplit.evaluation.experiment import Experiment
 from beamsplit.evaluation.figures import by_part, figures, signatures
 from beamsplit.evaluation.methods import Method, Saved
-from beamsplit.evaluation.models import load_model
 from beamsplit.evaluation.saved import read_lists
 from beamsplit.evaluation.scoring import Lists, check_metrics, measured
 from beamsplit.evaluation.tasks import Task, read_task
 from beamsplit.hypotheses import Hypotheses
+from beamsplit.loading import load_model
 from beamsplit.metrics import Example
-from beamsplit.model import StepModel
+from beamsplit.model import StepModel, accepts_of, end_of
 from beamsplit.models import Complexity
 from beamsplit.models.complexity import split
+from beamsplit.strategies.defaults import BATCH_SIZE
 
 __all__ = ["PARTS", "Prepared", "Settings", "lists_of", "prepare", "run"]
 
@@ -42,7 +43,7 @@ class Settings:
     cache: Path = Path(".beamsplit-cache")
     limit: int | None = None
     draws: int = 1000
-    batch_size: int = 32
+    batch_size: int = BATCH_SIZE
     device: str | None = None
 
 
@@ -120,8 +121,7 @@ def prepare(
     for method in experiment.methods:
         if isinstance(method, Method):
             # What a method needs and the model lacks is said now, not when its turn comes.
-            method.guided(model)
-            method.strategy(model)
+            method.make(model)
     if task.pictures:
         task = _looked_at(task, model)
     accepted = _accepted(model, task)
@@ -142,7 +142,7 @@ def _looked_at(task: Task, model: Any) -> Task:
 
 def _accepted(model: Any, task: Task) -> list[int]:
     """The inputs that the model takes: one too long for it must not stop an experiment."""
-    accepts = getattr(model, "accepts", None)
+    accepts = accepts_of(model)
     places = range(len(task.ids))
     accepted = [place for place in places if accepts is None or accepts(task.inputs[place])]
     if not accepted:
@@ -179,8 +179,8 @@ def lists_of(
         return [read_lists(method.file, task.ids, task.references)]
     assert prepared.model is not None
     found = []
-    for seed in experiment.seeds if method.samples else experiment.seeds[:1]:
-        lists = decoded(
+    for seed in experiment.seeds if method.spec.samples else experiment.seeds[:1]:
+        lists = decode_cached(
             prepared.model,
             task.inputs,
             method,
@@ -189,7 +189,7 @@ def lists_of(
             seed=seed,
             batch_size=settings.batch_size,
         )
-        ends = getattr(prepared.model, "end", None) not in (None, [])
+        ends = end_of(prepared.model) not in (None, [])
         _warn(method, lists, experiment.max_length if ends else None)
         found.append(_examples(task, lists))
     return found

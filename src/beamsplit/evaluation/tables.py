@@ -100,8 +100,8 @@ def _about_lengths(lengths: Mapping[str, Mapping[str, int]]) -> list[str]:
 def _about_repeats(results: Results) -> list[str]:
     """Groups that find the same are the commonest disappointment, and there is a remedy."""
     found = results["figures"].get("unique", {})
-    kinds = {name: about.get("kind") for name, about in results["methods"].items()}
-    shares = {name: each["value"] for name, each in found.items() if kinds.get(name) == "diverse"}
+    diverse = [name for name, about in results["methods"].items() if about.get("strategy") == "dbs"]
+    shares = {name: found[name]["value"] for name in diverse if name in found}
     low = [f"{name} ({100 * share:.0f}%)" for name, share in shares.items() if share < REPETITIVE]
     if not low or len(low) > 3:  # of a sweep there is a plot
         return []

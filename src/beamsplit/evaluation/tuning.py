@@ -11,23 +11,25 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
 import beamsplit
 from beamsplit import checks, metrics
+from beamsplit.diversity.names import TERMS, needs_word_vectors, quick_terms, term_class, term_defaults
 from beamsplit.errors import ArgumentError
 from beamsplit.evaluation.experiment import Experiment, experiment_of
 from beamsplit.evaluation.figures import signatures
-from beamsplit.evaluation.methods import TERMS, methods_of
+from beamsplit.evaluation.methods import read_methods
 from beamsplit.evaluation.running import Prepared, Settings, lists_of, prepare
 from beamsplit.evaluation.scoring import Measured, check_metrics, measured
 from beamsplit.evaluation.tables import column_table, title
 from beamsplit.extras import need
 from beamsplit.metrics import Score
-from beamsplit.model import StepModel
+from beamsplit.model import StepModel, word_vectors_of
+from beamsplit.strategies.defaults import DEFAULTS
 
 __all__ = ["TARGETS", "Point", "Tuning", "choose", "front", "report", "tune"]
 
@@ -37,9 +39,6 @@ TARGETS = {  # what is said if no setting meets it
     "balance": "No setting gains more than it loses beside beam search",
 }
 _STRENGTHS = (0.05, 3.0)
-_TEMPERATURES = (0.2, 10.0)  # of the cumulative term
-_ON_REQUEST = ("embedding",)  # which is slow where it is strong, since nearly all tokens pay much
-_LENGTHS = (1, 4)  # of n-grams
 _FIRST = (0.5, 0.2, 0.8)  # strengths: the paper's, and the ends of the range it recommends
 _PATIENCE = 10  # proposals a trial, since the search may propose what was tried before
 
@@ -53,7 +52,7 @@ class Tuning:
 
     task: str
     model: str
-    beams: int = 20
+    beams: int = DEFAULTS["evaluate"].widths.beams
     metric: str = "bleu"
     k: int | None = None
     """As many as there are beams, unless you say."""
@@ -65,7 +64,7 @@ class Tuning:
     """That share: 0.98, unless you say."""
     trials: int = 40
     terms: tuple[str, ...] = ()
-    """Hamming, cumulative and n-grams, unless you say."""
+    """By name; all that are not slow, unless you say."""
     max_length: int = Experiment.max_length
     seed: int = 0
 
@@ -74,12 +73,9 @@ class Tuning:
         checks.at_least("trials", self.trials, 1)
         if self.k is not None and not 1 <= self.k <= self.beams:
             raise ArgumentError(f"k is {self.k}, and lists are of {self.beams}: give 1 to {self.beams}")
-        for name, value, known in [
-            ("target", self.target, TARGETS),
-            *(("term", t, TERMS) for t in self.terms),
-        ]:
-            if value not in known:
-                raise ArgumentError(f"there is no {name} {value!r}: there are {', '.join(known)}")
+        _check_known("target", self.target, TARGETS)
+        for term in self.terms:
+            _check_known("term", term, TERMS)
         if self.keep is not None and self.target != "diversity":
             raise ArgumentError(f"keep is for the target 'diversity', not {self.target!r}: leave it out")
         checks.fraction("keep", self.share)
@@ -87,6 +83,11 @@ class Tuning:
     @property
     def share(self) -> float:
         return 0.98 if self.keep is None else self.keep
+
+
+def _check_known(name: str, value: str, known: Collection[str]) -> None:
+    if value not in known:
+        raise ArgumentError(f"there is no {name} {value!r}: there are {', '.join(known)}")
 
 
 @dataclass(frozen=True)
@@ -208,21 +209,22 @@ def _experiment(tuning: Tuning) -> Experiment:
 
 
 def _beam_search(tuning: Tuning) -> Setting:
-    return {"kind": "beam", "beams": tuning.beams}
+    return {"strategy": "bs", "beams": tuning.beams}
 
 
 def _terms(tuning: Tuning, model: StepModel | None) -> Sequence[str]:
-    if "embedding" in tuning.terms and getattr(model, "word_vectors", None) is None:
-        raise ArgumentError(
-            f"the term 'embedding' needs word vectors, and {type(model).__name__} has none: leave it out"
-        )
-    return tuning.terms or tuple(term for term in TERMS if term not in _ON_REQUEST)
+    for term in tuning.terms:
+        if needs_word_vectors(term) and word_vectors_of(model) is None:
+            raise ArgumentError(
+                f"the term {term!r} needs word vectors, and {type(model).__name__} has none: leave it out"
+            )
+    return tuning.terms or quick_terms()
 
 
 def _measure(
     experiment: Experiment, prepared: Prepared, settings: Settings, name: str, setting: Setting
 ) -> Point:
-    (method,) = methods_of({name: setting}, "tuning")
+    (method,) = read_methods({name: setting}, "tuning")
     lists = {name: lists_of(method, prepared, experiment, settings)}
     unavailable: dict[str, str] = {}
     found = measured(experiment, lists, settings.cache, unavailable)
@@ -249,9 +251,10 @@ def _search(tuning: Tuning, terms: Sequence[str], measure: Callable[[str, Settin
     sampler = optuna.samplers.TPESampler(seed=tuning.seed)
     study = optuna.create_study(directions=["maximize", "maximize"], sampler=sampler)
     divisors = [groups for groups in range(2, tuning.beams + 1) if tuning.beams % groups == 0]
-    first = {"term": "hamming" if "hamming" in terms else terms[0], "temperature": 1.0, "n": 2}
+    first = "hamming" if "hamming" in terms else terms[0]
+    own = {_parameter(first, name): value for name, value in term_defaults(first).items()}
     for strength in _FIRST:
-        study.enqueue_trial({**first, "groups": len(divisors) - 1, "strength": strength})
+        study.enqueue_trial({**own, "term": first, "groups": len(divisors) - 1, "strength": strength})
     found: dict[str, Point] = {}
     for _ in range(_PATIENCE * tuning.trials):
         trial = study.ask()
@@ -272,18 +275,24 @@ def _proposed(trial: Any, divisors: Sequence[int], terms: Sequence[str]) -> Sett
         return float(f"{trial.suggest_float(name, least, most, log=True):.1e}")
 
     groups = divisors[trial.suggest_int("groups", 0, len(divisors) - 1)]
-    diversity = {"term": trial.suggest_categorical("term", terms)}
-    if diversity["term"] == "cumulative":
-        diversity["temperature"] = number("temperature", *_TEMPERATURES)
-    if diversity["term"] == "ngram":
-        diversity["n"] = trial.suggest_int("n", *_LENGTHS)
+    term = trial.suggest_categorical("term", terms)
+    diversity: dict[str, Any] = {"term": term}
+    for name, (least, most) in TERMS[term].tuned.items():
+        whole = isinstance(least, int) and isinstance(most, int)
+        suggest = trial.suggest_int if whole else number
+        diversity[name] = suggest(_parameter(term, name), least, most)
     return {
-        "kind": "diverse",
+        "strategy": "dbs",
         "groups": groups,
         "beams_per_group": divisors[-1] // groups,
         "strength": number("strength", *_STRENGTHS),
         "diversity": diversity,
     }
+
+
+def _parameter(term: str, setting: str) -> str:
+    """A name of its own: settings of different terms have nothing in common."""
+    return f"{term}.{setting}"
 
 
 # For people
@@ -324,7 +333,7 @@ def report(found: Mapping[str, Any]) -> str:
 
 def _words(setting: Setting) -> str:
     """A setting on a short line."""
-    if setting["kind"] == "beam":
+    if setting["strategy"] == "bs":
         return "beam search"
     told = "".join(f" ({name} {value})" for name, value in _told(setting).items())
     groups = f"{setting['groups']} groups of {setting['beams_per_group']}"
@@ -344,7 +353,7 @@ def _toml(setting: Setting) -> str:
 
 def _python(setting: Setting) -> str:
     term = setting["diversity"]["term"]
-    told = ["vectors=model.word_vectors"] if term == "embedding" else []
+    told = ["vectors=model.word_vectors"] if needs_word_vectors(term) else []
     told += [f"{name}={value}" for name, value in _told(setting).items()]
     own = [f"{name}={setting[name]}" for name in ("groups", "beams_per_group", "strength")]
-    return f"DiverseBeamSearch({', '.join(own)}, diversity={TERMS[term].__name__}({', '.join(told)}))"
+    return f"DiverseBeamSearch({', '.join(own)}, diversity={term_class(term).__name__}({', '.join(told)}))"

@@ -13,9 +13,10 @@ from torch import Tensor
 
 import beamsplit
 from beamsplit import checks
-from beamsplit.diversity import Cumulative, Diversity, Embedding, Hamming, NGram
+from beamsplit.diversity import Diversity
+from beamsplit.diversity.names import make_term, read_term
 from beamsplit.errors import ArgumentError, ModelError
-from beamsplit.huggingface.model import Prompt, TransformersModel, real_ends, word_vectors
+from beamsplit.huggingface.model import Prompt, TransformersModel, real_ends
 from beamsplit.huggingface.output import OutputRecorder, Returned, make_output
 from beamsplit.huggingface.processors import Processors, stop_by
 from beamsplit.huggingface.scoring import AsIn455, GenerationScorer
@@ -26,15 +27,6 @@ from beamsplit.search.stopping import Settled
 from beamsplit.strategies import DiverseBeamSearch, DiverseSampling
 
 __all__ = ["diverse_beam_search"]
-
-TermName = Literal["hamming", "cumulative", "ngram", "embedding"]
-
-_TERMS: dict[str, Callable[[Any], Diversity]] = {
-    "hamming": lambda _: Hamming(),
-    "cumulative": lambda _: Cumulative(),
-    "ngram": lambda _: NGram(),
-    "embedding": lambda model: Embedding(vectors=word_vectors(model)),
-}
 
 
 def diverse_beam_search(
@@ -51,7 +43,7 @@ def diverse_beam_search(
     early_stopping: bool | Literal["never"] | None = None,
     num_return_sequences: int | None = None,
     return_per_group: int | None = None,
-    diversity: TermName | Diversity = "hamming",
+    diversity: str | Diversity = "hamming",
     unique: bool = False,
     seed: int | Sequence[int] | None = None,
     on_step: Callable[[Step], object] | None = None,
@@ -67,8 +59,8 @@ def diverse_beam_search(
         num_return_sequences: at most num_beams. Every group's best are chosen first, then the second best,
             and so on; what is chosen is then put in the order of its score.
         return_per_group: so many of each group, in the order of the groups, instead.
-        diversity: a term, or its name: hamming, cumulative, ngram, or embedding (with the model's own
-            embeddings of the tokens that it outputs).
+        diversity: a term, or its name, perhaps with settings: "hamming", "cumulative:temperature=2", "ngram",
+            or "embedding" (with the model's own embeddings of the tokens that it outputs).
         unique: return no sequence twice; look on for the next best.
         seed: for do_sample=True; by default drawn from torch's generator, which `set_seed` controls.
         on_step: called after every step with a `beamsplit.Step`, whose `hypotheses` are the lists so far.
@@ -89,10 +81,10 @@ def diverse_beam_search(
     processors = Processors(logits_processor, sampled_by=generation_config if sampling else None)
     prompt = Prompt(input_ids, model_kwargs, processors, generation_config, _rows_an_input(generation_config))
     prompts = prompt.input_ids[prompt.rows]
-    strategy = _strategy(model, asked, generation_config, diversity, sampling)
     scorer = _scorer(generation_config, length_penalty, early_stopping, asked.groups)
     recorder = OutputRecorder(asked.beams, asked.groups, bool(prompt.processors), scorer, generation_config)
     door = TransformersModel(model, lambda inputs: inputs, observer=recorder.observer)
+    strategy = _strategy(door, asked, generation_config, diversity, sampling)
     search = beamsplit.steps(
         door,
         prompt,
@@ -192,9 +184,9 @@ def _rows_an_input(config: Any) -> int:
 
 
 def _strategy(
-    model: Any, asked: _Request, config: Any, diversity: str | Diversity, sampling: bool
+    model: TransformersModel, asked: _Request, config: Any, diversity: str | Diversity, sampling: bool
 ) -> Strategy:
-    term = _term(model, diversity)
+    term = make_term(read_term(diversity), model) if isinstance(diversity, str) else diversity
     beams = asked.beams // asked.groups
     if not sampling:
         return DiverseBeamSearch(
@@ -210,16 +202,6 @@ def _strategy(
         top_p=getattr(config, "top_p", None),
         min_p=getattr(config, "min_p", None),
     )
-
-
-def _term(model: Any, diversity: str | Diversity) -> Diversity:
-    if not isinstance(diversity, str):
-        return diversity
-    if diversity not in _TERMS:
-        raise ArgumentError(
-            f"diversity must be one of {', '.join(_TERMS)}, or a term such as NGram(n=3), not {diversity!r}"
-        )
-    return _TERMS[diversity](model)
 
 
 def _scorer(config: Any, length_penalty: Any, early_stopping: Any, groups: int) -> GenerationScorer:

@@ -24,6 +24,7 @@ from beamsplit import checks
 from beamsplit.errors import ArgumentError
 from beamsplit.metrics.base import Example, mean_of
 from beamsplit.metrics.coco import need
+from beamsplit.ngrams import distinct_ratio, ngrams
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.bleu import BLEU
@@ -108,11 +109,10 @@ class DistinctN:
 
     def statistics(self, examples: Sequence[Example]) -> Tensor:
         lists = [[self.words(text) for text in texts] for texts in _lists(self, examples)]
-        grams = [{gram for words in texts for gram in _ngrams(words, self.n)} for texts in lists]
-        totals = [sum(map(len, texts)) for texts in lists]
         if self.of == "list":
-            # A list without words has no n-grams either: its score is 0.
-            return mean_of([len(found) / max(total, 1) for found, total in zip(grams, totals, strict=True)])
+            return mean_of([distinct_ratio(texts, self.n) for texts in lists])
+        grams = [{gram for words in texts for gram in ngrams(words, self.n)} for texts in lists]
+        totals = [sum(map(len, texts)) for texts in lists]
         return torch.tensor([_count_new(grams), totals], dtype=torch.double).T
 
     def score(self, total: Tensor) -> Tensor:
@@ -382,10 +382,6 @@ def _is_not_punctuation(character: str) -> bool:
     return unicodedata.category(character)[0] not in "PS"  # punctuation and symbols, in any script
 
 
-def _ngrams(words: Gram, n: int) -> list[Gram]:
-    return [words[start : start + n] for start in range(len(words) - n + 1)]
-
-
 def _count_new(sets: Sequence[set[Gram]]) -> list[int]:
     """Return, for each set, the number of members that are in no set before it."""
     seen: set[Gram] = set()
@@ -420,7 +416,7 @@ def _mean_self_bleu(bleu: BLEU, texts: Sequence[str]) -> float:
 
 def _grams_up_to(bleu: BLEU, text: str) -> list[Gram]:
     words = tuple(bleu.tokenizer(text.rstrip()).split())
-    return [gram for n in range(1, bleu.max_ngram_order + 1) for gram in _ngrams(words, n)]
+    return [gram for n in range(1, bleu.max_ngram_order + 1) for gram in ngrams(words, n)]
 
 
 def _two_largest(counts: Sequence[Counter[Gram]]) -> dict[Gram, tuple[int, int]]:
@@ -457,7 +453,7 @@ def _bleu_of(bleu: BLEU, grams: Counter[Gram], most: Mapping[Gram, tuple[int, in
 
 
 def _count_cosine(lists: Sequence[Gram], n: int) -> Tensor:
-    grams = [_ngrams(words, n) or [words] for words in lists]
+    grams = [ngrams(words, n) or [words] for words in lists]
     columns: dict[Gram, int] = {}
     cells = [
         (row, columns.setdefault(gram, len(columns))) for row, found in enumerate(grams) for gram in found

@@ -14,15 +14,17 @@ from torch import Tensor, nn
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses
-from beamsplit.models import inputs, storage, vision
+from beamsplit.jobs.batches import decode_in_batches
+from beamsplit.models import storage, vision
 from beamsplit.models.text import BEGIN, END, Vocabulary, mask_special_tokens
 from beamsplit.models.unconditioned import Unconditioned
 from beamsplit.models.vision import Picture
-from beamsplit.strategies import DiverseBeamSearch, Strategy
+from beamsplit.strategies import Strategy
+from beamsplit.strategies.defaults import DEFAULTS, default_strategy
 
 __all__ = ["Captioner", "PictureModel", "PictureSizes", "Questioner"]
 
-LONGEST = 20
+LONGEST = DEFAULTS["captioner"].max_length
 """The most words of an output, its end included; longer captions were cut in training."""
 
 
@@ -211,10 +213,10 @@ def _described(
 ) -> Hypotheses | list[Hypotheses]:
     several = isinstance(picture, list | tuple) or _is_features(picture)
     pictures: Any = picture if several else [picture]
-    strategy = strategy or DiverseBeamSearch(groups=6, strength=0.5)
+    strategy = strategy or default_strategy(model)
     # All are looked at first, so that a bad one is known by its place before anything is decoded.
     features = model.features(pictures)
-    found = inputs.decode_in_batches(model, features, strategy, **{"max_length": LONGEST, **options})
+    found = decode_in_batches(model, features, strategy, **{"max_length": LONGEST, **options})
     lists = [each.distinct() for each in found]
     return lists if several else lists[0]
 

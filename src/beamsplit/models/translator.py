@@ -12,23 +12,19 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
 
 from beamsplit import checks
-from beamsplit.diversity import Cumulative
 from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses
+from beamsplit.jobs.batches import decode_in_batches
 from beamsplit.models import inputs, storage
 from beamsplit.models.text import BEGIN, END, PAD, UNKNOWN, Pieces, mask_special_tokens, normalised
 from beamsplit.models.unconditioned import Unconditioned
-from beamsplit.strategies import DiverseBeamSearch, Strategy
+from beamsplit.strategies import Strategy
+from beamsplit.strategies.defaults import DEFAULTS, default_strategy
 
 __all__ = ["Memory", "Translator", "TranslatorSizes"]
 
-LONGEST = 160
+LONGEST = DEFAULTS["translator"].max_length
 """The most pieces of a text that is read or written; the sentences it learned from have up to about 60."""
-
-DIVERSE = DiverseBeamSearch(groups=3, beams_per_group=2, strength=3.0, diversity=Cumulative(temperature=2.0))
-"""Translations differ in a word or two, and what follows is the same: a term that fades suits them. As strong
-as this, 96% of a list's outputs differ on Tatoeba's short sentences (300 of its validation part), and
-distinct-1 is 0.346 where beam search has 0.321; at half the strength it is 84% and 0.312."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +63,7 @@ class Translator(nn.Module):
     """
 
     end = END
+    kind = "translator"
 
     def __init__(self, pieces: Pieces, sizes: TranslatorSizes, dropout: float = 0.0) -> None:
         super().__init__()
@@ -105,10 +102,10 @@ class Translator(nn.Module):
         are those of `decode`, and `batch_size`.
         """
         texts = [text] if isinstance(text, str) else text
-        strategy = strategy or DIVERSE
+        strategy = strategy or default_strategy(self)
         options = {"max_length": LONGEST, **options}
         self._read(texts)  # refuses what has to be refused before anything is decoded
-        lists = [found.distinct() for found in inputs.decode_in_batches(self, texts, strategy, **options)]
+        lists = [found.distinct() for found in decode_in_batches(self, texts, strategy, **options)]
         return lists[0] if isinstance(text, str) else lists
 
     def accepts(self, text: str) -> bool:

@@ -1,12 +1,17 @@
-"""The strategies: how each step picks the beams that survive."""
+"""The strategies: how each step picks the beams that survive. One strategy a file."""
 
-from beamsplit.search.plan import Strategy
-from beamsplit.strategies.beam import BeamSearch
-from beamsplit.strategies.diverse import DiverseBeamSearch
-from beamsplit.strategies.divmbest import DivMBest
-from beamsplit.strategies.sampling import DiverseSampling, Sampling
-from beamsplit.strategies.siblings import DiverseSiblings
-from beamsplit.strategies.stochastic import StochasticBeamSearch
+from typing import TYPE_CHECKING
+
+from beamsplit.lazy import package_getattr
+
+if TYPE_CHECKING:
+    from beamsplit.search.plan import Strategy
+    from beamsplit.strategies.beam import BeamSearch
+    from beamsplit.strategies.diverse import DiverseBeamSearch
+    from beamsplit.strategies.divmbest import DivMBest
+    from beamsplit.strategies.sampling import DiverseSampling, Sampling
+    from beamsplit.strategies.siblings import DiverseSiblings
+    from beamsplit.strategies.stochastic import StochasticBeamSearch
 
 __all__ = [
     "BeamSearch",
@@ -18,3 +23,17 @@ __all__ = [
     "StochasticBeamSearch",
     "Strategy",
 ]
+
+# So that the names of the strategies (`names`) can be read without torch.
+__getattr__ = package_getattr(
+    __name__,
+    {
+        "beamsplit.search.plan": "Strategy",
+        "beamsplit.strategies.beam": "BeamSearch",
+        "beamsplit.strategies.diverse": "DiverseBeamSearch",
+        "beamsplit.strategies.divmbest": "DivMBest",
+        "beamsplit.strategies.sampling": "DiverseSampling Sampling",
+        "beamsplit.strategies.siblings": "DiverseSiblings",
+        "beamsplit.strategies.stochastic": "StochasticBeamSearch",
+    },
+)

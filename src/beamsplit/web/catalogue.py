@@ -1,38 +1,28 @@
-"""What there is to choose from: models, loaded when they are first asked for; strategies; terms."""
+"""The models, strategies and diversity terms to choose from. Models are loaded when first used."""
 
 from __future__ import annotations
 
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from beamsplit import checks
-from beamsplit.choices import SUITABLE, TITLES, Choice
+from beamsplit.diversity.names import TERMS
 from beamsplit.errors import BeamsplitError
-from beamsplit.evaluation.methods import METHODS, RANDOM
-from beamsplit.evaluation.models import load_model
-from beamsplit.evaluation.presets import PRESETS, Widths, tables_of
+from beamsplit.loading import load_model
 from beamsplit.model import StepModel
 from beamsplit.models import storage
+from beamsplit.strategies.defaults import DEFAULTS, STRATEGY
+from beamsplit.strategies.names import STRATEGIES, StrategyEntry, own_settings
+from beamsplit.strategies.spec import Widths
 from beamsplit.web.problems import Problem
 
-__all__ = ["TERMS", "Catalogue", "Entry", "strategies"]
+__all__ = ["Catalogue", "Entry", "strategies", "terms"]
 
 Loader = Callable[[str], StepModel]
-
-TERMS = {
-    "hamming": ("Hamming", "each earlier beam that says it at the same step"),
-    "cumulative:temperature=2": (
-        "Cumulative",
-        "each earlier beam that says it at the same step, less as they drift apart",
-    ),
-    "ngram:n=2": ("Pairs of words", "each time an earlier group has it after the same word"),
-    "embedding": ("Similar words", "each earlier beam that says something of similar meaning"),
-}
-"""Diversity terms: their names for people, and what a word pays for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,14 +33,15 @@ class Entry:
     task: str
     title: str
     takes: Literal["text", "picture"]
-    choice: Choice
+    widths: Widths
+    """The defaults of its searches."""
     max_length: int
     examples: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        parts = ("strategy", "groups", "beams_per_group", "strength", "diversity")
-        choice = {part: getattr(self.choice, part) for part in parts}
-        return {**vars(self), "choice": choice, "examples": list(self.examples)}
+        content = {key: value for key, value in vars(self).items() if key != "widths"}
+        choice = {"strategy": STRATEGY, **asdict(self.widths)}
+        return {**content, "choice": choice, "examples": list(self.examples)}
 
 
 _SENTENCES = (
@@ -66,38 +57,40 @@ _BEGINNINGS = (
 
 
 _KINDS: dict[str, dict[str, Any]] = {
-    "translator": {"task": "translate", "takes": "text", "max_length": 60, "examples": _SENTENCES},
-    "captioner": {"task": "caption", "takes": "picture", "max_length": 20},
-    "questioner": {"task": "ask", "takes": "picture", "max_length": 20},
-    "transformers": {"task": "continue", "takes": "text", "max_length": 16, "examples": _BEGINNINGS},
+    "translator": {"task": "translate", "takes": "text", "examples": _SENTENCES},
+    "captioner": {"task": "caption", "takes": "picture"},
+    "questioner": {"task": "ask", "takes": "picture"},
+    "other": {"task": "continue", "takes": "text", "examples": _BEGINNINGS},
 }
-"""By the kinds that `SUITABLE` knows, the last being whatever goes on from a text."""
+"""By the kinds of models that have defaults."""
 
 
-def _of_kind(kind: str, name: str, title: str) -> Entry:
-    return Entry(name=name, title=title, choice=SUITABLE[kind], **_KINDS[kind])
+def _make_entry(kind: str, name: str, title: str) -> Entry:
+    defaults = DEFAULTS[kind]
+    length = defaults.page_length or defaults.max_length
+    return Entry(name=name, title=title, widths=defaults.widths, max_length=length, **_KINDS[kind])
 
 
 OURS = (
-    _of_kind("translator", "en-fr", "English to French"),
-    _of_kind("captioner", "captioner", "Captions"),
-    _of_kind("questioner", "questioner", "Questions"),
+    _make_entry("translator", "en-fr", "English to French"),
+    _make_entry("captioner", "captioner", "Captions"),
+    _make_entry("questioner", "questioner", "Questions"),
 )
 
 
-def _entry(name: str) -> Entry:
-    """For a model of the user's own: its file may say what it is; if not, it goes on from a text."""
+def _own_entry(name: str) -> Entry:
+    """Return the entry of a user's own model. It continues a text, unless its file says what it does."""
     path = Path(name)
     kind = storage.kind(path) if path.suffix == ".safetensors" and path.is_file() else None
     title = path.name if os.path.exists(name) else name
-    return _of_kind(kind if kind in _KINDS else "transformers", name, title)
+    return _make_entry(kind if kind in _KINDS else "other", name, title)
 
 
 class Catalogue:
-    """Models by name. Each is loaded once, by whoever asks first; others wait for it."""
+    """Models by name. Each is loaded once, by the first request that needs it; others wait for it."""
 
     def __init__(self, names: Sequence[str] = (), loader: Loader = load_model) -> None:
-        own = [_entry(name) for name in names if name not in {each.name for each in OURS}]
+        own = [_own_entry(name) for name in names if name not in {each.name for each in OURS}]
         self._entries = {each.name: each for each in (*OURS, *own)}
         self.default = names[0] if names else OURS[0].name
         self._loader = loader
@@ -122,31 +115,41 @@ class Catalogue:
     def _load(self, name: str) -> StepModel:
         try:
             return self._loader(name)
-        except (BeamsplitError, OSError) as error:  # nothing that whoever asks can help
+        except (BeamsplitError, OSError) as error:  # not the fault of the request
             raise Problem(503, f"the model {name!r} cannot be loaded: {error}") from error
 
 
-# Strategies
+# Strategies and terms
+
+
+_OWN_SETTINGS = ("temperature", "top_k", "top_p", "min_p", "rate")
 
 
 def strategies() -> list[dict[str, Any]]:
-    """All there are, and which of the page's controls they heed."""
-    tables = tables_of(list(PRESETS), Widths())
-    return [_strategy(name, table) for name, table in tables.items()]
+    """Return all strategies, and which of the page's controls each uses."""
+    return [_strategy_info(name, entry) for name, entry in STRATEGIES.items()]
 
 
-_SHARED = ("groups", "strength", "diversity")
-_OWN = ("temperature", "top_k", "top_p", "min_p", "rate")
-
-
-def _strategy(name: str, table: dict[str, Any]) -> dict[str, Any]:
-    known = {each.name for each in fields(METHODS[table["kind"]])}
+def _strategy_info(name: str, entry: StrategyEntry) -> dict[str, Any]:
+    own = own_settings(name)
     return {
         "name": name,
-        "title": TITLES[name],
-        "source": PRESETS[name][0],
-        "uses": [each for each in _SHARED if each in table],
-        "settings": [each for each in _OWN if each in known],
-        "groups": "groups" in table or "runs" in table,
-        "samples": table["kind"] in RANDOM,
+        "title": entry.title,
+        "source": entry.source,
+        "uses": ["groups"] * bool(entry.per_group) + ["strength", "diversity"] * entry.diverse,
+        "settings": [each for each in _OWN_SETTINGS if each in own],
+        "groups": entry.grouped,
+        "samples": entry.samples,
     }
+
+
+def terms() -> list[dict[str, Any]]:
+    """Return the diversity terms that the page offers, with their settings."""
+    return [
+        {
+            "name": f"{name}:{entry.example}" if entry.example else name,
+            "title": entry.title,
+            "pays": entry.pays_for,
+        }
+        for name, entry in TERMS.items()
+    ]

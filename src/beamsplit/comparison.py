@@ -1,6 +1,6 @@
-"""Lists side by side: where outputs differ, which of them the other list lacks, how diverse they are.
+"""Compare lists for one input: where outputs differ, which of them no other list has, how diverse they are.
 
-Plain data from plain data; the command line and the web page show it each in their way.
+Plain data from plain data; the command line and the web page show it each in their own way.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from difflib import SequenceMatcher
 from typing import Any, TypeAlias
 
 from beamsplit.hypotheses import Hypotheses
-from beamsplit.metrics import DistinctN, Example, measure
+from beamsplit.ngrams import distinct_ratio
 
-__all__ = ["Column", "Span", "columns", "differences"]
+__all__ = ["ComparedList", "Span", "compare_lists", "differences"]
 
 Span: TypeAlias = tuple[int, int]
 """From this letter up to that one."""
@@ -26,22 +26,22 @@ _PARTS = re.compile(r"[^\W\u2e80-\uffff]+|\S")
 
 
 @dataclass(frozen=True)
-class Column:
+class ComparedList:
     """One strategy's list, beside others."""
 
     title: str
     hypotheses: Hypotheses
     differs: tuple[tuple[Span, ...], ...]
-    """Of each text: the parts that the first text of the list does not have there."""
+    """For each text, the parts that the first text of the list does not have there."""
     alone: tuple[bool, ...]
-    """Of each text: whether no other list has it."""
+    """For each text, whether no other list has it."""
     distinct: dict[int, float]
-    """Different n-grams over words, as the paper counts them; by n."""
+    """Different n-grams over words, as the paper counts them, by n."""
     repeats: int
-    """How many outputs are left out because they read as another does."""
+    """The number of outputs that are left out because they read as another does."""
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return it as plain data, for JSON."""
         entries = [
             {**asdict(hypothesis), "differs": differs, "alone": alone}
             for hypothesis, differs, alone in zip(self.hypotheses, self.differs, self.alone, strict=True)
@@ -54,17 +54,17 @@ class Column:
         }
 
 
-def columns(lists: Sequence[tuple[str, Hypotheses]]) -> list[Column]:
-    """Lists for one input, each under its title, each text in it once."""
+def compare_lists(lists: Sequence[tuple[str, Hypotheses]]) -> list[ComparedList]:
+    """Compare the lists for one input, each with its title. A text that a list repeats is left out."""
     found = [(title, hypotheses.distinct(), len(hypotheses)) for title, hypotheses in lists]
     texts = [_texts(hypotheses) for _, hypotheses, _ in found]
     return [
-        Column(
+        ComparedList(
             title,
             hypotheses,
             tuple(differences(own[0], text) for text in own),
             tuple(all(text not in other for other in texts if other is not own) for text in own),
-            _distinct(own),
+            {n: distinct_ratio(map(str.split, own), n) for n in ORDERS},
             count - len(own),
         )
         for (title, hypotheses, count), own in zip(found, texts, strict=True)
@@ -72,7 +72,7 @@ def columns(lists: Sequence[tuple[str, Hypotheses]]) -> list[Column]:
 
 
 def differences(first: str, other: str) -> tuple[Span, ...]:
-    """The parts of `other` that are not in `first`, word by word.
+    """Return the parts of `other` that are not in `first`, word by word.
 
     >>> differences("a red boat", "a small red boot")
     ((2, 7), (12, 16))
@@ -85,12 +85,5 @@ def differences(first: str, other: str) -> tuple[Span, ...]:
 
 
 def _texts(hypotheses: Hypotheses) -> list[str]:
-    """A model that has no words has numbers."""
+    """Return the texts; token ids where the model has no words."""
     return [" ".join(map(str, h.tokens)) if h.text is None else h.text for h in hypotheses]
-
-
-def _distinct(texts: Sequence[str]) -> dict[int, float]:
-    if not any(text.split() for text in texts):
-        return dict.fromkeys(ORDERS, 0.0)
-    example = Example(tuple(texts), ())
-    return {n: measure(DistinctN(n=n), [example]).value for n in ORDERS}

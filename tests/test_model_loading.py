@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from beamsplit import ArgumentError, BeamSearch, decode
-from beamsplit.evaluation.models import load_model
+from beamsplit.loading import load_model
 from beamsplit.models import Captioner, Questioner, Translator, storage
 
 OWN = """

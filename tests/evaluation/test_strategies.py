@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 import torch
 
-from beamsplit import ArgumentError, DiverseBeamSearch, NGram, cli, decode
-from beamsplit.evaluation.methods import Method, methods_of
-from beamsplit.evaluation.presets import PRESETS, Widths, tables_of
+from beamsplit import DiverseBeamSearch, NGram, cli, decode
+from beamsplit.cli.search_options import strategy_tables
 from beamsplit.evaluation.scoring import TEXT_METRICS
 from beamsplit.models import Captioner, PictureSizes
 from beamsplit.models.text import Vocabulary
+from beamsplit.strategies.names import STRATEGIES
+from beamsplit.strategies.spec import StrategySpec
 from evaluation.small import refusal, said, write_lines
 
 SENTENCES = {"I'm cold.": ["J'ai froid."], "Where are you?": ["Où es-tu ?", "Où êtes-vous ?"]}
@@ -31,10 +32,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def method(name: str, **widths: Any) -> Method:
-    (made,) = methods_of(tables_of([name], Widths(**widths)), "it")
-    assert isinstance(made, Method)
-    return made
+def spec(name: str, **options: Any) -> StrategySpec:
+    """What the command makes of its options."""
+    asked = {"strategies": name, "beams": None, "groups": None, "strength": None, "diversity": None}
+    return StrategySpec.of_table(strategy_tables({**asked, **options})[name])
 
 
 def captioner() -> Captioner:
@@ -46,16 +47,16 @@ def captioner() -> Captioner:
 # What they stand for
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", STRATEGIES)
 def test_each_has_so_many_outputs(name: str) -> None:
-    model, made = captioner(), method(name, beams=6, groups=3)
-    (found,) = decode(made.guided(model), torch.ones(1, 2), made.strategy(model), max_length=4)
+    model, made = captioner(), spec(name, beams=6, groups=3)
+    (found,) = decode(made.guide(model), torch.ones(1, 2), made.make(model), max_length=4)
     assert len(found) == 6
 
 
 def test_a_group_for_each_beam_unless_told() -> None:
-    assert method("dbs", beams=4).settings == {"groups": 4, "beams_per_group": 1, "strength": 0.5}
-    told = method("dbs", beams=4, groups=2, strength=0.1, diversity="ngram").strategy(captioner())
+    assert spec("dbs", beams=4).settings == {"groups": 4, "beams_per_group": 1, "strength": 0.5}
+    told = spec("dbs", beams=4, groups=2, strength=0.1, diversity="ngram").make(captioner())
     assert told == DiverseBeamSearch(groups=2, beams_per_group=2, strength=0.1, diversity=NGram())
 
 
@@ -90,7 +91,7 @@ def test_lists_may_stand_beside_strategies(folder: Path, capsys: pytest.CaptureF
 def test_the_task_of_a_file_may_be_another(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_lines(folder / "other.jsonl", {"input": "I'm cold.", "references": ["J'ai froid."]})
     text = 'title = "T"\ntask = "none.jsonl"\nmodel = "en-fr"\nmax_length = 20\nlists = ["length"]\n'
-    (folder / "mine.toml").write_text(f'{text}[methods.BS]\nkind = "beam"\nbeams = 1\n', encoding="utf-8")
+    (folder / "mine.toml").write_text(f'{text}[methods.BS]\nstrategy = "bs"\nbeams = 1\n', encoding="utf-8")
     options = ("--task", "other.jsonl", "--max-length", "2", "--json")
     found = json.loads(said(capsys, "mine.toml", *options))
     assert (found["title"], found["task"], found["items"]) == ("T", "other.jsonl", 1)
@@ -108,7 +109,7 @@ def test_files_have_the_name_of_the_task(folder: Path, capsys: pytest.CaptureFix
 def test_the_help_has_all_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["evaluate", "--help"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert f"Of {', '.join(PRESETS)}." in shown
+    assert f"Of {', '.join(STRATEGIES)}." in shown
     assert f"Of {', '.join(TEXT_METRICS)}." in shown
 
 
@@ -123,7 +124,7 @@ GIVE = "give an EXPERIMENT file, or --task with --model and --strategies, or --t
         ((*COMMAND, "--strategies", "bs,dsb"), "there is no strategy 'dsb': did you mean 'dbs'?"),
         (
             (*COMMAND, "--strategies", "greedy"),
-            f"there is no strategy 'greedy': there are {', '.join(PRESETS)}",
+            f"there is no strategy 'greedy': there are {', '.join(STRATEGIES)}",
         ),
         (
             (*COMMAND, "--strategies", "dbs", "--beams", "10", "--groups", "4"),
@@ -143,7 +144,8 @@ GIVE = "give an EXPERIMENT file, or --task with --model and --strategies, or --t
         ),
         (
             (*COMMAND, "--strategies", "dbs", "--diversity", "haming"),
-            "methods.dbs in the command: diversity has term 'haming': did you mean 'hamming'?",
+            "methods.dbs in the command: diversity is 'haming', and there is no such term: "
+            "did you mean 'hamming'?",
         ),
         ((*COMMAND, "--beams", "4"), "--beams is for --strategies, which is not given"),
         ((*COMMAND, "--strength", "0.1"), "--strength is for --strategies, which is not given"),
@@ -179,11 +181,3 @@ GIVE = "give an EXPERIMENT file, or --task with --model and --strategies, or --t
 )
 def test_refused(arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert refusal(capsys, *arguments) == message
-
-
-def test_widths_are_checked_for_those_who_call() -> None:
-    message = "12 beams cannot be divided into 5 groups alike: give one of 1, 2, 3, 4, 6, 12"
-    with pytest.raises(ArgumentError, match=f"^{message}$"):
-        Widths(beams=12, groups=5)
-    for groups in (1, 2, 3, 4, 6, 12):
-        Widths(beams=12, groups=groups)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beamsplit import Hypotheses, Hypothesis
-from beamsplit.columns import columns, differences
+from beamsplit.comparison import compare_lists, differences
 
 
 def said(*texts: str) -> Hypotheses:
@@ -36,8 +36,8 @@ def test_differences_are_spans_of_the_text_without_its_margins(first: str, other
     assert not differences(other, other)
 
 
-def test_columns_of_two_lists() -> None:
-    left, right = columns([("BS", said("a b", "a c", "a b")), ("DBS", said("a b", "d e"))])
+def test_two_lists_compared() -> None:
+    left, right = compare_lists([("BS", said("a b", "a c", "a b")), ("DBS", said("a b", "d e"))])
     assert (left.title, right.title) == ("BS", "DBS")
     assert left.hypotheses.texts == ("a b", "a c")  # each text once
     assert (left.repeats, right.repeats) == (1, 0)
@@ -51,23 +51,23 @@ def test_columns_of_two_lists() -> None:
 
 
 def test_a_model_without_words_has_numbers() -> None:
-    (column,) = columns(
+    (column,) = compare_lists(
         [("BS", Hypotheses([Hypothesis((4, 5), -1.0, -1.0), Hypothesis((4, 6), -2.0, -2.0)]))]
     )
     assert column.differs == ((), ((2, 3),))
     assert column.alone == (True, True)
 
 
-def test_columns_may_be_empty() -> None:
-    (nothing,) = columns([("BS", Hypotheses())])
+def test_lists_may_be_empty() -> None:
+    (nothing,) = compare_lists([("BS", Hypotheses())])
     assert nothing.differs == ()
     assert nothing.distinct == dict.fromkeys((1, 2, 3, 4), 0.0)
-    (silent,) = columns([("BS", said(""))])
+    (silent,) = compare_lists([("BS", said(""))])
     assert silent.distinct == dict.fromkeys((1, 2, 3, 4), 0.0)
 
 
 def test_a_column_as_json() -> None:
-    (column,) = columns([("BS", said("a b", "a c"))])
+    (column,) = compare_lists([("BS", said("a b", "a c"))])
     found = json.loads(json.dumps(column.as_dict()))
     assert found["title"] == "BS"
     assert found["hypotheses"][1]["text"] == "a c"

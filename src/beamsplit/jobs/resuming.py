@@ -1,4 +1,4 @@
-"""Results that appear when they are whole: until then a part grows beside them, which can be gone on with."""
+"""Write results that appear when they are whole: until then a part grows beside them, and can be resumed."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from beamsplit.errors import ArgumentError
 
 try:
     import fcntl
-except ImportError:  # where there is no such thing, nobody is kept out
+except ImportError:  # a system without locks of files
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Part"]
+__all__ = ["PartialResult"]
 
 
-class Part:
-    """The part of a result, and a note of what it was begun with."""
+class PartialResult:
+    """A part of a result in a file, and a note beside it of the settings that it was begun with."""
 
     def __init__(self, out: Path) -> None:
         self.out = out
@@ -28,8 +28,8 @@ class Part:
         self._note = out.with_name(f"{out.name}.part.json")
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Nobody else may write to it meanwhile."""
+    def locked(self) -> Iterator[None]:
+        """Keep other runs from writing to it for the length of a block."""
         try:
             note = self._note.open("a")
         except OSError as error:
@@ -44,29 +44,30 @@ class Part:
                     ) from error
             yield
 
-    def begin(self, about: dict[str, Any], force: bool) -> int:
-        """How many lines are there from an earlier run that was stopped."""
+    def resume(self, settings: dict[str, Any], force: bool) -> int:
+        """Return how many lines are there from an earlier run with these settings; `force` starts over."""
         known = self._note.read_text(encoding="utf-8")
         if force or not known or not self.path.exists():
             self.path.write_bytes(b"")
-            self._note.write_text(json.dumps(about), encoding="utf-8")
+            self._note.write_text(json.dumps(settings), encoding="utf-8")
             return 0
-        if json.loads(known) != json.loads(json.dumps(about)):
+        if json.loads(known) != json.loads(json.dumps(settings)):
             raise ArgumentError(
                 f"{self.path} was begun with other settings: give those, another --out, or --force"
             )
         content = self.path.read_bytes()
-        whole = content[: content.rfind(b"\n") + 1]  # whoever was killed may have left half a line
+        whole = content[: content.rfind(b"\n") + 1]  # a run that was killed may have left half a line
         if len(whole) < len(content):
             self.path.write_bytes(whole)
         return whole.count(b"\n")
 
     def finish(self) -> None:
+        """Give the result its name, since it is whole."""
         os.replace(self.path, self.out)
         self._note.unlink()
 
     @staticmethod
     def flush(file: IO[str]) -> None:
-        """What is written is on the disk."""
+        """Write to the disk what is still in memory."""
         file.flush()
         os.fsync(file.fileno())

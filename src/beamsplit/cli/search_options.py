@@ -1,0 +1,196 @@
+"""Options that say how to search: one strategy and its settings, or several strategies of the same width."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from beamsplit.cli.options import one_of
+from beamsplit.diversity.names import TERMS
+from beamsplit.errors import ArgumentError
+from beamsplit.strategies.defaults import DEFAULTS, STRATEGY
+from beamsplit.strategies.names import STRATEGIES, diverse_strategies
+from beamsplit.strategies.spec import StrategySpec, Widths, table_of_widths
+
+if TYPE_CHECKING:
+    from beamsplit import Scorer
+
+__all__ = ["SearchOptions", "strategy_tables", "with_search_options", "with_strategies"]
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How to search, as far as the user has said so."""
+
+    strategy: str
+    widths: dict[str, Any]
+    """Those of groups, beams_per_group, strength and diversity that were given."""
+    settings: dict[str, Any]
+    """Settings of the strategy's own that were given."""
+    unique: bool
+    max_length: int | None
+    min_length: int
+    length_penalty: float | None
+    seed: int
+
+    def specs(self, defaults: Widths, *, compared: bool) -> tuple[StrategySpec, ...]:
+        """Return the strategy that was asked for, and before it beam search of the same width, if compared.
+
+        What was not given is as in `defaults`.
+        """
+        widths = replace(defaults, **self.widths)
+        asked = StrategySpec.of_widths(self.strategy, widths, self.settings, unique=self.unique)
+        self._check_used()
+        if not compared or self.strategy == "bs":
+            return (asked,)
+        return StrategySpec.of_widths("bs", widths, unique=self.unique), asked
+
+    def _check_used(self) -> None:
+        """Raise if an option has no effect."""
+        for name in ("strength", "diversity"):
+            if name in self.widths and not STRATEGIES[self.strategy].diverse:
+                *others, last = diverse_strategies()
+                raise ArgumentError(
+                    f"--{name} is for {', '.join(others)} and {last}, and the strategy is {self.strategy}"
+                )
+
+    def decode_options(self, max_length: int) -> dict[str, Any]:
+        """Return options of `decode`, with this length unless another was given."""
+        length = self.max_length or max_length
+        options: dict[str, Any] = {"max_length": length, "min_length": self.min_length}
+        return options if self.length_penalty is None else {**options, "scorer": self._scorer()}
+
+    def _scorer(self) -> Scorer:
+        from beamsplit import LengthNormalised
+
+        assert self.length_penalty is not None
+        return LengthNormalised(alpha=self.length_penalty)
+
+
+def _complete(names: Iterable[str]) -> Callable[..., list[str]]:
+    def complete(_context: Any, _parameter: Any, incomplete: str) -> list[str]:
+        return [name for name in names if name.startswith(incomplete)]
+
+    return complete
+
+
+# One strategy
+
+_AT_LEAST_1 = click.IntRange(min=1)
+_WIDTH = click.IntRange(1, 10_000)
+
+_OPTIONS = (
+    click.option(
+        "--strategy",
+        metavar="NAME",
+        default=STRATEGY,
+        show_default=True,
+        shell_complete=_complete(STRATEGIES),
+        help=f"{one_of(STRATEGIES)}.",
+    ),
+    click.option(
+        "--groups",
+        "-g",
+        type=_WIDTH,
+        metavar="N",
+        help="How many groups. Strategies without any have as many outputs as groups times beams of each.",
+    ),
+    click.option("--beams-per-group", "-b", type=_WIDTH, metavar="N", help="Beams (or samples) of each."),
+    click.option("--strength", "-s", type=float, metavar="X", help="Of diversity; 0 is none."),
+    click.option(
+        "--diversity",
+        "-d",
+        metavar="TERM",
+        shell_complete=_complete(TERMS),
+        help=f"{one_of(TERMS)}; settings follow a colon, as in cumulative:temperature=2.",
+    ),
+    click.option("--temperature", type=float, metavar="X", help="Of sampling."),
+    click.option("--top-k", type=int, metavar="N", help="Sample from the N likeliest tokens."),
+    click.option("--top-p", type=float, metavar="X", help="Sample from the likeliest that make up X."),
+    click.option("--min-p", type=float, metavar="X", help="Sample from those X times as likely as the best."),
+    click.option("--rate", type=float, metavar="X", help="Of siblings: what each rank costs."),
+    click.option("--unique", is_flag=True, help="No group repeats what an earlier one found."),
+    click.option("--max-length", type=_AT_LEAST_1, metavar="N", help="Most tokens of an output."),
+    click.option("--min-length", type=click.IntRange(min=0), metavar="N", default=0, help="Fewest tokens."),
+    click.option(
+        "--length-penalty", type=float, metavar="X", help="Rank by log-probability over length to the X."
+    ),
+    click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Of sampling."),
+)
+_WIDTHS = ("groups", "beams_per_group", "strength", "diversity")
+_SETTINGS = ("temperature", "top_k", "top_p", "min_p", "rate")
+_REST = ("strategy", "unique", "max_length", "min_length", "length_penalty", "seed")
+
+
+def with_search_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options for how to search, which the command gets as `search`."""
+
+    @functools.wraps(command)
+    def called(**options: Any) -> None:
+        widths, settings, rest = (
+            {name: options.pop(name) for name in names} for names in (_WIDTHS, _SETTINGS, _REST)
+        )
+        penalty = rest["length_penalty"]
+        if penalty is not None and not 0 <= penalty < float("inf"):
+            raise ArgumentError(f"--length-penalty is {penalty}: give a finite number of 0 or more")
+        command(search=SearchOptions(widths=_given(widths), settings=_given(settings), **rest), **options)
+
+    for option in reversed(_OPTIONS):
+        called = option(called)
+    return called
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+# Several strategies
+
+_EVALUATE = DEFAULTS["evaluate"].widths
+
+
+def with_strategies(help_text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add --strategies, with this help, and the options for what all of them are given alike."""
+    options = (
+        click.option("--strategies", metavar="LIST", help=help_text),
+        click.option(
+            "--beams", type=int, metavar="N", help=f"Outputs of each strategy (default: {_EVALUATE.beams})."
+        ),
+        click.option(
+            "--groups", type=int, metavar="N", help="Of the diverse strategies (default: one a beam)."
+        ),
+        click.option(
+            "--strength",
+            type=float,
+            metavar="X",
+            help=f"Of the diverse strategies (default: {_EVALUATE.strength:g}).",
+        ),
+        click.option(
+            "--diversity", metavar="TERM", help=f"{one_of(TERMS)} (default: {_EVALUATE.diversity})."
+        ),
+    )
+
+    def add(command: Callable[..., None]) -> Callable[..., None]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+def strategy_tables(asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the tables that an experiment would have for the options of `with_strategies`, by name."""
+    given = _given({name: asked[name] for name in ("beams", "groups", "strength", "diversity")})
+    if asked["strategies"] is None:
+        if given:
+            raise ArgumentError(f"--{next(iter(given))} is for --strategies, which is not given")
+        return {}
+    default = {"beams": _EVALUATE.beams, "groups": None}
+    penalty = {"strength": _EVALUATE.strength, "diversity": _EVALUATE.diversity}
+    widths = Widths.divide(**{**default, **penalty, **given})
+    names = [name.strip() for name in asked["strategies"].split(",")]
+    return {name: table_of_widths(name, widths) for name in names}

@@ -1,0 +1,129 @@
+"""Decode inputs by several strategies, so that their lists can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+
+from beamsplit.decoding import decode
+from beamsplit.errors import ArgumentError
+from beamsplit.hypotheses import Hypotheses
+from beamsplit.jobs.batches import chunks, map_or_errors, try_in_batches
+from beamsplit.jobs.lines import Input, InputKind
+from beamsplit.model import StepModel
+from beamsplit.search.plan import Strategy
+from beamsplit.strategies.spec import StrategySpec
+
+__all__ = ["PreparedSearch", "Searcher"]
+
+
+class PreparedSearch(NamedTuple):
+    """A strategy made for a model, and the model that it decodes, which may be a guided one."""
+
+    spec: StrategySpec
+    model: StepModel
+    strategy: Strategy
+
+
+@dataclass(frozen=True)
+class Searcher:
+    """A model, and the strategies by which it is decoded."""
+
+    model: StepModel
+    specs: tuple[StrategySpec, ...]
+    options: dict[str, Any]
+    """Options of `decode`."""
+    seed: int = 0
+    searches: list[PreparedSearch] = field(init=False, repr=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        for spec in self.specs:
+            search = PreparedSearch(spec, spec.guide(self.model), spec.make(self.model))
+            decode(search.model, [], search.strategy, **self.options)  # raises what would be raised later
+            self.searches.append(search)
+
+    @property
+    def takes(self) -> InputKind:
+        """What its inputs are."""
+        if self._looks_at_pictures:
+            return "pictures"
+        reads = getattr(self.model, "kind", None) == "translator" or hasattr(self.model, "module")
+        return "texts" if reads else "anything"
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """What its lists depend on, beside the model, for a file."""
+        options = {name: repr(value) for name, value in self.options.items()}
+        return {"methods": [spec.description for spec in self.specs], "seed": self.seed, **options}
+
+    def search(
+        self, inputs: Sequence[Input], numbers: Sequence[int], batch_size: int
+    ) -> list[list[Hypotheses] | ArgumentError]:
+        """Return for each input one list a strategy, or the error by which the model refuses it.
+
+        `numbers` are the places of these inputs among all of the job.
+        """
+        parts = chunks(inputs, batch_size)
+        values = [value for part in parts for value in map_or_errors(self.prepare, part)]
+        taken = [index for index, value in enumerate(values) if not isinstance(value, ArgumentError)]
+        lists = [self._lists(search, values, numbers, taken, batch_size) for search in self.searches]
+        return [
+            _renamed(value, given)
+            if isinstance(value, ArgumentError)
+            else _all_or_error([each[index] for each in lists], given)
+            for index, (value, given) in enumerate(zip(values, inputs, strict=True))
+        ]
+
+    def prepare(self, inputs: Sequence[Input]) -> Any:
+        """Return what the model takes. Pictures are looked at once for all strategies."""
+        values = [each.value for each in inputs]
+        model: Any = self.model
+        return model.features(values) if self._looks_at_pictures else values
+
+    @property
+    def _looks_at_pictures(self) -> bool:
+        return callable(getattr(self.model, "features", None))
+
+    def _lists(
+        self,
+        search: PreparedSearch,
+        values: Sequence[Any],
+        numbers: Sequence[int],
+        taken: Sequence[int],
+        batch_size: int,
+    ) -> dict[int, Hypotheses | ArgumentError]:
+        """Decode the inputs at the places that are taken; return their lists by place."""
+        inputs: Any = [values[index] for index in taken]
+        lists = try_in_batches(
+            search.model,
+            torch.stack(inputs) if inputs and self._looks_at_pictures else inputs,
+            search.strategy,
+            batch_size=batch_size,
+            seed=self.seed,
+            numbers=[numbers[index] for index in taken],
+            unique=search.spec.unique,
+            **self.options,
+        )
+        return dict(zip(taken, lists, strict=True))
+
+
+def _all_or_error(
+    lists: Sequence[Hypotheses | ArgumentError], given: Input
+) -> list[Hypotheses] | ArgumentError:
+    found = []
+    for each in lists:
+        if isinstance(each, ArgumentError):
+            return _renamed(each, given)
+        found.append(each)
+    return found
+
+
+def _renamed(error: ArgumentError, given: Input) -> ArgumentError:
+    """Return the error without the name that the model has for its only input: people know it by another."""
+    text = str(error)
+    for prefix in ("text 0 ", "pictures[0] ", f"{given.value!r} "):
+        text = text.removeprefix(prefix)
+    return ArgumentError(text)
