@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from beamsplit.models.pictures import Captioner, PictureModel, PictureSizes, Questioner
-from beamsplit.models.text import END, Words
+from beamsplit.models.text import END, Vocabulary
 from research.data import Described, Features, Projection
 from research.training.consensus import Consensus, self_critical
 from research.training.loop import Recipe, fit, imitation
@@ -38,7 +38,7 @@ class Part:
     described: Sequence[Described]
     features: Features
 
-    def texts(self, words: Words, device: torch.device) -> Texts:
+    def texts(self, words: Vocabulary, device: torch.device) -> Texts:
         """Return the texts as ids of these words, on the device."""
         return Texts.of(self.described, self.features, words).to(device)
 
@@ -94,7 +94,7 @@ def apprenticeship(
     train: Part, valid: Part, settings: CaptionerSettings, *, work: Path, seed: int, device: torch.device
 ) -> Apprenticeship[Captioner]:
     """Return the training of a captioner and its teachers."""
-    words = Words.counted((text for each in train.described for text in each.texts), settings.at_least)
+    words = Vocabulary.counted((text for each in train.described for text in each.texts), settings.at_least)
     train_texts, valid_texts = train.texts(words, device), valid.texts(words, device)
     width = train.features.values.shape[1]
     return Apprenticeship(
@@ -203,11 +203,11 @@ def _replace_picture_layer(model: PictureModel, weight: Tensor, bias: Tensor) ->
     model.sizes = replace(model.sizes, features=weight.shape[1])
 
 
-def _question_words(texts: Sequence[str], known: Words, at_least: int) -> Words:
+def _question_words(texts: Sequence[str], known: Vocabulary, at_least: int) -> Vocabulary:
     """Return the words of questions that the captioner knows, and others if they are frequent."""
-    frequent, all_words = Words.counted(texts, at_least), Words.counted(texts, 1)
+    frequent, all_words = Vocabulary.counted(texts, at_least), Vocabulary.counted(texts, 1)
     wanted = set(known.words) | set(frequent.words)
-    return Words([word for word in all_words.words if word in wanted])
+    return Vocabulary([word for word in all_words.words if word in wanted])
 
 
 @torch.no_grad()

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from beamsplit.errors import ArgumentError
 from beamsplit.models.pictures import LONGEST, PictureModel
-from beamsplit.models.text import END, PAD, unspeakable
+from beamsplit.models.text import END, PAD, mask_special_tokens
 from research.training.loop import Batch, Loss
 
 __all__ = ["Consensus", "self_critical"]
@@ -129,7 +129,7 @@ def self_critical(imitate: Loss, consensus: Consensus, *, weight: float, samples
         known = torch.ones(len(captions), dtype=torch.bool, device=captions.device)
         hidden = model.teach(features, known, captions)
         # As in sampling: tokens that are never sampled must not get any probability.
-        log_probs = torch.log_softmax(unspeakable(model.logits(hidden[is_token]).float()), -1)
+        log_probs = torch.log_softmax(mask_special_tokens(model.logits(hidden[is_token]).float()), -1)
         chosen = log_probs.gather(1, captions[is_token].unsqueeze(1)).squeeze(1)
         policy = -(chosen * advantage.unsqueeze(1).expand_as(captions)[is_token]).mean()
         return torch.lerp(imitate(model, batch), policy, weight)

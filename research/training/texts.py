@@ -10,7 +10,7 @@ from torch import Tensor
 
 from beamsplit.errors import ArgumentError
 from beamsplit.models.pictures import LONGEST
-from beamsplit.models.text import END, Words
+from beamsplit.models.text import END, Vocabulary
 from research.data import Described, Features
 from research.training.loop import Batch, epoch_seed
 
@@ -29,7 +29,7 @@ class Texts:
     ids: Tensor  # [texts time], padded
 
     @classmethod
-    def of(cls, described: Sequence[Described], features: Features, words: Words) -> Texts:
+    def of(cls, described: Sequence[Described], features: Features, words: Vocabulary) -> Texts:
         """Return the texts of pictures as ids of these words; texts without words are left out."""
         read = [(place, words.ids(text)) for place, each in enumerate(described) for text in each.texts]
         read = [(place, [*ids[: LONGEST - 1], END]) for place, ids in read if ids]

@@ -1,6 +1,6 @@
-"""What a search did, as plain data: every branch that it tried, what each was worth, and what became of it.
+"""Recordings of searches as plain data: every branch that was tried, its scores, and what became of it.
 
-recordings = record(model, inputs, strategy, max_length=20)      # one an input
+recordings = record(model, inputs, strategy, max_length=20)      # one for each input
 recordings[0].hypotheses                                         # what decode would have returned
 recordings[0].svg()                                              # the search as a picture
 recordings[0].to_json()
@@ -30,35 +30,35 @@ from beamsplit.search.step import Step
 __all__ = ["Branch", "Fate", "Recorder", "Recording", "record"]
 
 Fate = Literal["lives", "ended", "dropped"]
-Spell = Callable[[tuple[int, ...]], str]
+ToText = Callable[[tuple[int, ...]], str]
 
 ROOT = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A token that a group put after a prefix, or thought of putting there."""
+    """A token that a group put after a prefix, or considered."""
 
     parent: int
-    """The branch that it goes on from, by its place in the recording; -1 if it is a first token."""
+    """The index of the branch that it extends; -1 for a first token."""
     group: int
     time: int
     token: int
     text: str
-    """How it reads after its prefix: with a space before it where a new word begins."""
+    """The text that it adds to its prefix, with a space in front if it starts a new word."""
     log_prob: float
-    """The model's, of the whole prefix."""
+    """The model's log-probability of the whole prefix, this token included."""
     score: float
-    """What its group ranked it by, of the whole prefix."""
+    """The score by which its group ranked the whole prefix."""
     cost: float
-    """What its penalty took off the score, at this token alone."""
+    """The penalty of this token alone, times the strength: what was taken off the score."""
     fate: Fate
-    """`lives`: it was a beam after this step; `ended`: it was complete; `dropped`: others were better."""
+    """`lives`: it was a beam after this step; `ended`: it was complete; `dropped`: others ranked higher."""
 
 
 @dataclass(frozen=True)
 class Recording:
-    """One search for one input, from its first step to its last, or as far as it has come."""
+    """The search for one input, from its first step to its last, or so far."""
 
     title: str
     branches: tuple[Branch, ...]
@@ -70,22 +70,22 @@ class Recording:
 
     @functools.cached_property
     def ends(self) -> tuple[int | None, ...]:
-        """For each of the hypotheses, its last branch."""
-        return tuple(self._places.get((h.group, h.tokens)) for h in self.hypotheses)
+        """The last branch of each hypothesis."""
+        return tuple(self._branch_of.get((h.group, h.tokens)) for h in self.hypotheses)
 
     @functools.cached_property
     def kept(self) -> frozenset[int]:
-        """The branches that some hypothesis goes through."""
+        """The branches that lead to a hypothesis."""
         kept: set[int] = set()
         for end in self.ends:
-            place = ROOT if end is None else end
-            while place != ROOT and place not in kept:
-                kept.add(place)
-                place = self.branches[place].parent
+            branch = ROOT if end is None else end
+            while branch != ROOT and branch not in kept:
+                kept.add(branch)
+                branch = self.branches[branch].parent
         return frozenset(kept)
 
     def svg(self) -> str:
-        """The search as a picture."""
+        """Return a picture of the search."""
         from beamsplit.tree import draw
 
         return draw([self])
@@ -93,11 +93,11 @@ class Recording:
     _repr_svg_ = svg
 
     def to_json(self, **options: Any) -> str:
-        """As JSON; `options` go to `json.dumps`."""
+        """Return the recording as JSON. `options` go to `json.dumps`."""
         return json.dumps(self.as_dict(), **options)
 
     def as_dict(self) -> dict[str, Any]:
-        """What `to_json` writes."""
+        """Return the content of `to_json` as a dictionary."""
         return {
             "title": self.title,
             "branches": [asdict(branch) for branch in self.branches],
@@ -106,7 +106,7 @@ class Recording:
 
     @classmethod
     def from_json(cls, text: str) -> Recording:
-        """What `to_json` wrote."""
+        """Read what `to_json` wrote."""
         try:
             content = json.loads(text)
             branches = _checked(tuple(Branch(**each) for each in content["branches"]))
@@ -116,15 +116,15 @@ class Recording:
             raise ArgumentError(f"not the JSON of a recording: {' '.join(str(error).split())}") from error
 
     @functools.cached_property
-    def _places(self) -> dict[tuple[int, tuple[int, ...]], int]:
-        """Every branch by its group and its tokens."""
-        spelled: list[tuple[int, ...]] = []
+    def _branch_of(self) -> dict[tuple[int, tuple[int, ...]], int]:
+        """Branches by group and tokens."""
+        sequences: list[tuple[int, ...]] = []
         for branch in self.branches:
-            before = () if branch.parent == ROOT else spelled[branch.parent]
-            spelled.append((*before, branch.token))
+            before = () if branch.parent == ROOT else sequences[branch.parent]
+            sequences.append((*before, branch.token))
         return {
             (branch.group, tokens): i
-            for i, (branch, tokens) in enumerate(zip(self.branches, spelled, strict=True))
+            for i, (branch, tokens) in enumerate(zip(self.branches, sequences, strict=True))
         }
 
 
@@ -136,8 +136,8 @@ def _checked(branches: tuple[Branch, ...]) -> tuple[Branch, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Move:
-    """What one group did for one input in one step, in plain lists: an entry for each pick."""
+class _GroupPicks:
+    """The picks of one group for one input in one step, in plain lists."""
 
     group: int
     time: int
@@ -151,59 +151,63 @@ class _Move:
 
 
 class Recorder:
-    """Writes down, step by step, what a search does for one of its inputs."""
+    """Records a search for one of its inputs, step by step."""
 
-    def __init__(self, to_text: Spell | None = None, title: str = "", input_index: int = 0) -> None:
-        self._spell = to_text
+    def __init__(self, to_text: ToText | None = None, title: str = "", input_index: int = 0) -> None:
+        self._to_text = to_text
         self._title = title
         self._input = input_index
         self._branches: list[Branch] = []
-        self._tokens: list[tuple[int, ...]] = []  # of each branch, with those before it
-        self._beams: dict[int, list[int]] = {}  # of each group: the branch that each beam is
+        self._tokens: list[tuple[int, ...]] = []  # the sequence of each branch
+        self._beams: dict[int, list[int]] = {}  # by group: the branch of each beam
         self._step: Step | None = None
 
     def add(self, step: Step) -> None:
-        """Write down what happened in this step."""
-        self.add_moves(step, _moves(step).get(self._input, []))
+        """Record a step."""
+        self.add_picks(step, _picks_by_input(step).get(self._input, []))
 
-    def add_moves(self, step: Step, moves: Iterable[_Move]) -> None:
-        """Do the same, given what the groups did for this input."""
+    def add_picks(self, step: Step, picks: Iterable[_GroupPicks]) -> None:
+        """Record a step, given the picks of the groups for this input."""
         self._step = step
-        for move in moves:
-            self._add_move(move)
+        for of_group in picks:
+            self._add_group(of_group)
 
     @property
     def recording(self) -> Recording:
-        """The search so far."""
+        """The recording so far."""
         hypotheses = Hypotheses() if self._step is None else self._step.hypotheses[self._input]
         so_far = Recording(self._title, tuple(self._branches), hypotheses)
         return replace(so_far, branches=_with_last_beams(so_far))
 
-    def _add_move(self, move: _Move) -> None:
-        beams = self._beams.get(move.group, []) if move.time else []
-        born: dict[int, int] = {}
-        columns = (move.parent, move.token, move.log_prob, move.score, move.cost, move.fate)
+    def _add_group(self, picks: _GroupPicks) -> None:
+        beams = self._beams.get(picks.group, []) if picks.time else []
+        new_beams: dict[int, int] = {}
+        columns = (picks.parent, picks.token, picks.log_prob, picks.score, picks.cost, picks.fate)
         for parent, token, log_prob, score, cost, fate in zip(*columns, strict=True):
             if score == -float("inf"):
                 continue
             if fate >= 0:
-                born[fate] = len(self._branches)
-            before = beams[parent] if move.time else ROOT
-            self._add_branch(before, move.group, move.time, token, (log_prob, score, cost), fate)
-        self._beams[move.group] = [born.get(beam, ROOT) for beam in range(move.beams)]
+                new_beams[fate] = len(self._branches)
+            before = beams[parent] if picks.time else ROOT
+            self._add_branch(before, picks.group, picks.time, token, (log_prob, score, cost), fate)
+        self._beams[picks.group] = [new_beams.get(beam, ROOT) for beam in range(picks.beams)]
 
     def _add_branch(
-        self, parent: int, group: int, time: int, token: int, worth: tuple[float, float, float], fate: int
+        self, parent: int, group: int, time: int, token: int, scores: tuple[float, float, float], fate: int
     ) -> None:
         prefix = () if parent == ROOT else self._tokens[parent]
         self._tokens.append((*prefix, token))
-        text = f"{' ' * bool(prefix)}{token}" if self._spell is None else addition(self._spell, prefix, token)
-        word: Fate = "lives" if fate >= 0 else "ended" if fate == _ENDED else "dropped"
-        self._branches.append(Branch(parent, group, time, token, text, *worth, word))
+        text = (
+            f"{' ' * bool(prefix)}{token}"
+            if self._to_text is None
+            else addition(self._to_text, prefix, token)
+        )
+        name: Fate = "lives" if fate >= 0 else "ended" if fate == _ENDED else "dropped"
+        self._branches.append(Branch(parent, group, time, token, text, *scores, name))
 
 
 def _with_last_beams(recording: Recording) -> tuple[Branch, ...]:
-    """No beam lives on after the last step, but what has run into max_length there was not dropped."""
+    """Return the branches, with those that were cut off at max_length marked as living, not as dropped."""
     branches = list(recording.branches)
     for end in recording.ends:
         if end is not None and branches[end].fate == "dropped":
@@ -211,34 +215,34 @@ def _with_last_beams(recording: Recording) -> tuple[Branch, ...]:
     return tuple(branches)
 
 
-def _moves(step: Step) -> dict[int, list[_Move]]:
-    """Return what the groups did in a step, by input: tensors are read once for the whole batch."""
-    moves: dict[int, list[_Move]] = {index: [] for index in step.inputs.tolist()}
+def _picks_by_input(step: Step) -> dict[int, list[_GroupPicks]]:
+    """Return the picks of all groups in a step, by input. Tensors are read once for the whole batch."""
+    by_input: dict[int, list[_GroupPicks]] = {index: [] for index in step.inputs.tolist()}
     for selection in step.selections:
         picks, beams = selection.picks, selection.live.shape[2]
         columns = [picks.parent, picks.token, picks.log_prob, picks.score, picks.cost, _fates(selection)]
-        for index, *of_input in zip(moves, *(column.tolist() for column in columns), strict=True):
+        for index, *of_input in zip(by_input, *(column.tolist() for column in columns), strict=True):
             for group, *of_group in zip(selection.groups, *of_input, strict=True):
-                moves[index].append(_Move(group, selection.time, beams, *of_group))
-    return moves
+                by_input[index].append(_GroupPicks(group, selection.time, beams, *of_group))
+    return by_input
 
 
 _DROPPED, _ENDED = -1, -2
 
 
 def _fates(selection: Selection) -> Tensor:
-    """[batch group pick]: the beam that a pick has become, -1 if it was dropped, -2 if it is complete."""
+    """Return the beam that each pick has become, -1 if it was dropped, -2 if it ended: [batch group pick]."""
     beam = selection.beam
-    # An end counts among the best picks alone, as many as there are beams.
+    # An end counts only among the best picks, as many as there are beams.
     among = torch.arange(beam.shape[2], device=beam.device) < selection.live.shape[2]
     return torch.where(selection.ended & among, _ENDED, beam)
 
 
-def addition(to_text: Spell, prefix: tuple[int, ...], token: int) -> str:
-    """What a token adds to a text, wherever in it: some models write a question mark after every prefix.
+def addition(to_text: ToText, prefix: tuple[int, ...], token: int) -> str:
+    """Return the text that a token adds, wherever in the text: a model may end every text with a "?".
 
-    >>> said = lambda tokens: " ".join("abc"[i] for i in tokens) + "?"
-    >>> addition(said, (0, 1), 2)
+    >>> to_text = lambda tokens: " ".join("abc"[i] for i in tokens) + "?"
+    >>> addition(to_text, (0, 1), 2)
     ' c'
     """
     before, after = to_text(prefix) if prefix else "", to_text((*prefix, token))
@@ -248,7 +252,7 @@ def addition(to_text: Spell, prefix: tuple[int, ...], token: int) -> str:
 
 
 def _alike(one: str, other: str) -> int:
-    """How many letters they begin with alike."""
+    """Return the length of the common beginning of two texts."""
     return next((i for i, (a, b) in enumerate(zip_longest(one, other)) if a != b), len(one))
 
 
@@ -261,17 +265,17 @@ def record(
     title: str | None = None,
     **options: Unpack[OptionArguments],
 ) -> list[Recording]:
-    """Search as `decode` does, and write everything down."""
+    """Search as `decode` does, and return a recording for each input."""
     recorders: list[Recorder] = []
     name = type(strategy).__name__ if title is None else title
     for step in steps(model, inputs, strategy, **options):
         if not recorders:
             to_text = to_text_of(model)
             recorders = [Recorder(to_text, name, index) for index in range(len(step.inputs))]
-        for index, moves in _moves(step).items():
-            recorders[index].add_moves(step, moves)
+        for index, picks in _picks_by_input(step).items():
+            recorders[index].add_picks(step, picks)
         last = step
     # The last step has the lists of all inputs, also of those that were done before.
     for recorder in recorders:
-        recorder.add_moves(last, [])
+        recorder.add_picks(last, [])
     return [recorder.recording for recorder in recorders]

@@ -1,4 +1,4 @@
-"""How a hypothesis of some length is ranked against one of another length."""
+"""Scorers: how hypotheses of different lengths are ranked against each other."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Scorer(Protocol):
     """Turns the sum that the search maximises into the score that hypotheses are ranked by."""
 
     def final(self, total: Tensor, length: Tensor | int) -> Tensor:
-        """The score of a hypothesis with this total and this many tokens, its end included."""
+        """Return the score of a hypothesis with this total and this many tokens, its end included."""
         ...
 
     def bound(self, total: Tensor, length: int, max_length: int) -> Tensor:
-        """No continuation of a beam with this total and length may reach a higher score than this.
+        """Return an upper bound on the score of any continuation of a beam with this total and length.
 
-        Totals never rise. A group stops when its hypotheses all beat the bound of its best beam, so a
-        bound that is too low stops early and one that is too high only costs time.
+        Totals never rise. A group stops when all its hypotheses beat the bound of its best beam. So a bound
+        that is too low stops too early, and one that is too high only costs time.
 
         A scorer may have an attribute `stopping`, a `StoppingRule`; see `beamsplit.search.stopping`.
         """
@@ -45,9 +45,9 @@ class LogProb:
 
 @dataclass(frozen=True, kw_only=True)
 class LengthNormalised:
-    """The sum divided by length ** alpha; alpha=1 is the mean a token. Prompts do not count.
+    """The sum divided by length ** alpha; alpha=1 is the mean over tokens. Prompts do not count.
 
-    stop="exact" goes on while any beam could still win, which is long when max_length is large;
+    stop="exact" goes on while any beam could still win, which takes long when max_length is large.
     stop="first" ends a group as soon as it has as many hypotheses as beams.
     """
 

@@ -1,4 +1,4 @@
-"""Models whose every number is known, and slow searches that cannot be wrong, to test against."""
+"""Models whose every number is known, and slow, simple searches, to test against."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["MarkovModel", "PrefixHashModel", "exhaustive_search", "reference_sea
 
 
 class MarkovModel:
-    """The next token depends on the last one alone: `table` [vocab vocab] has its logits, a row a token.
+    """A model whose next token depends on the last one alone: `table` [vocab vocab] has a row for each token.
 
     An input is the id of the token before the first. There is no state.
 
@@ -44,9 +44,9 @@ class MarkovModel:
 
 
 class PrefixHashModel:
-    """Every prefix has logits of its own, made up from a hash of it: nothing is shared between prefixes.
+    """A model that gives every prefix other logits, computed from a hash of the prefix.
 
-    An input is any whole number. With `levels`, logits take only so many values, so that ties abound.
+    An input is any integer. With `levels`, logits take only so many values, so that there are many ties.
     """
 
     def __init__(
@@ -79,11 +79,11 @@ class PrefixHashModel:
         return unit * self._scale
 
 
-def rescore(model: StepModel, inputs: Any, place: int, tokens: Sequence[int]) -> float:
-    """The log-probability of a sequence for the input at `place`, fed to the model token by token."""
+def rescore(model: StepModel, inputs: Any, input_index: int, tokens: Sequence[int]) -> float:
+    """Return the log-probability of a sequence for one of the inputs, fed to the model token by token."""
     logits, state = model.start(inputs)
-    state = model.select(state, torch.tensor([place]))
-    log_prob = _log_prob(logits)[place]
+    state = model.select(state, torch.tensor([input_index]))
+    log_prob = _log_prob(logits)[input_index]
     total = 0.0
     for t, token in enumerate(tokens):
         total += float(log_prob[token])
@@ -96,12 +96,12 @@ def rescore(model: StepModel, inputs: Any, place: int, tokens: Sequence[int]) ->
 def exhaustive_search(
     model: StepModel, inputs: Any, *, max_length: int, end: int | None = None
 ) -> list[list[Hypothesis]]:
-    """Every sequence there is, for each input, likeliest first. Only for tiny vocabularies and lengths."""
+    """Return every possible sequence for each input, likeliest first. For tiny vocabularies and lengths."""
     logits, state = model.start(inputs)
     batch = _log_prob(logits).shape[0]
     return [
         sorted(
-            _every(
+            _all_sequences(
                 model, _log_prob(logits)[i], model.select(state, torch.tensor([i])), (), 0.0, max_length, end
             ),
             key=lambda h: -h.log_prob,
@@ -110,7 +110,7 @@ def exhaustive_search(
     ]
 
 
-def _every(
+def _all_sequences(
     model: StepModel,
     log_prob: Tensor,
     state: Any,
@@ -128,7 +128,7 @@ def _every(
         else:
             kept = model.select(state, torch.tensor([0]))
             logits, after = model.step(torch.tensor([token]), kept)
-            yield from _every(model, _log_prob(logits)[0], after, tokens, total + gain, room - 1, end)
+            yield from _all_sequences(model, _log_prob(logits)[0], after, tokens, total + gain, room - 1, end)
 
 
 @dataclass
@@ -151,16 +151,16 @@ def reference_search(
     max_length: int,
     end: int | None = None,
 ) -> list[list[list[Hypothesis]]]:
-    """Diverse Beam Search as the paper's Algorithm 1 has it: a loop over time, a loop over groups, the
-    whole vocabulary each time. Returns the hypotheses by input, group and rank.
+    """Run Diverse Beam Search as in the paper's Algorithm 1: a loop over time, a loop over groups, the whole
+    vocabulary each time. Returns the hypotheses by input, group and rank.
 
-    Shares no code with the real search but the diversity terms, and rounds in the same places, so that
+    It shares no code with the real search but the diversity terms. It rounds at the same points, so that
     results can be compared bit for bit.
     """
     logits, state = model.start(inputs)
     rows = _log_prob(logits)
     return [
-        _reference_of_one(
+        _search_one(
             model,
             model.select(state, torch.tensor([i])),
             rows[i],
@@ -175,7 +175,7 @@ def reference_search(
     ]
 
 
-def _reference_of_one(
+def _search_one(
     model: StepModel,
     state: Any,
     row: Tensor,
@@ -190,8 +190,8 @@ def _reference_of_one(
     live = [[_Path((), zero, zero, state, row)] for _ in range(groups)]
     found: list[list[Hypothesis]] = [[] for _ in range(groups)]
     for time in range(max_length):
-        said: list[tuple[int, ...]] = []  # what earlier groups hold at this step
-        ended: list[tuple[int, ...]] = []  # what they had found before it
+        said: list[tuple[int, ...]] = []  # the beams of earlier groups at this step
+        ended: list[tuple[int, ...]] = []  # the hypotheses that they had finished before it
         for g in range(groups):
             ranked = _extensions(live[g], said, ended, time, float(strength[g]), diversity)
             ended += [h.tokens for h in found[g]]
@@ -208,16 +208,14 @@ def _extensions(
     strength: float,
     diversity: Diversity,
 ) -> list[tuple[Tensor, _Path, int]]:
-    """All extensions of a group's beams, best first: ties go to the lower beam, then the lower token."""
+    """Return the extensions of a group's beams, best first; of equals the lower beam, then token."""
     extensions = []
-    for place, path in enumerate(paths):
+    for beam, path in enumerate(paths):
         scores = path.score + path.row
         if said or ended:
             penalties = _penalties(path, said, ended, time, diversity).to(scores.dtype)
             scores = scores - strength * penalties
-        extensions += [
-            (score, place, path, token) for token, score in enumerate(scores) if score > -torch.inf
-        ]
+        extensions += [(score, beam, path, token) for token, score in enumerate(scores) if score > -torch.inf]
     extensions.sort(key=lambda e: (-float(e[0]), e[1], e[3]))
     return [(score, path, token) for score, _, path, token in extensions]
 

@@ -16,7 +16,7 @@ from beamsplit import decode
 from beamsplit.evaluation import Cache, Method, decode_cached
 from beamsplit.evaluation.decoding import fingerprint
 from beamsplit.models import Captioner, PictureSizes, load, storage
-from beamsplit.models.text import Words
+from beamsplit.models.text import Vocabulary
 from beamsplit.strategies.spec import StrategySpec
 from beamsplit.testing import MarkovModel
 
@@ -33,7 +33,7 @@ PICTURES = torch.randn(7, 4, generator=torch.Generator().manual_seed(1))
 def captioner(seed: int = 0) -> Captioner:
     torch.manual_seed(seed)
     sizes = PictureSizes(features=4, embedding=8, hidden=8)
-    return Captioner(Words(["a", "cat", "dog", "runs"]), sizes).eval().requires_grad_(False)
+    return Captioner(Vocabulary(["a", "cat", "dog", "runs"]), sizes).eval().requires_grad_(False)
 
 
 class Counted(Captioner):
@@ -49,7 +49,7 @@ class Counted(Captioner):
 def counted() -> Counted:
     torch.manual_seed(0)
     sizes = PictureSizes(features=4, embedding=8, hidden=8)
-    return Counted(Words(["a", "cat", "dog", "runs"]), sizes).eval().requires_grad_(False)
+    return Counted(Vocabulary(["a", "cat", "dog", "runs"]), sizes).eval().requires_grad_(False)
 
 
 def lists(

@@ -20,7 +20,7 @@ from beamsplit import (
 )
 from beamsplit.evaluation import Method, experiment_of, read_experiment
 from beamsplit.models import Captioner, PictureSizes
-from beamsplit.models.text import Words
+from beamsplit.models.text import Vocabulary
 
 CONTENT: dict[str, Any] = {
     "task": "coco.test",
@@ -47,7 +47,7 @@ def methods(tables: dict[str, Any]) -> list[Method]:
 
 
 def captioner() -> Captioner:
-    return Captioner(Words(["a", "cat", "dog"]), PictureSizes(features=2, embedding=4, hidden=4))
+    return Captioner(Vocabulary(["a", "cat", "dog"]), PictureSizes(features=2, embedding=4, hidden=4))
 
 
 def test_what_is_said_is_read() -> None:

@@ -20,7 +20,7 @@ from beamsplit import (
 from beamsplit.diversity.names import TERMS, term_class
 from beamsplit.evaluation.methods import Method, Saved, read_methods
 from beamsplit.models import Captioner, PictureSizes
-from beamsplit.models.text import Words
+from beamsplit.models.text import Vocabulary
 from beamsplit.strategies.names import STRATEGIES
 from evaluation.small import figures_of, numbers, write_numbers
 
@@ -33,7 +33,7 @@ def made(**table: Any) -> list[Method]:
 
 
 def captioner() -> Captioner:
-    return Captioner(Words(["a", "cat", "dog"]), PictureSizes(features=2, embedding=4, hidden=4))
+    return Captioner(Vocabulary(["a", "cat", "dog"]), PictureSizes(features=2, embedding=4, hidden=4))
 
 
 # What varies

@@ -13,7 +13,7 @@ from beamsplit import DiverseBeamSearch, NGram, cli, decode
 from beamsplit.cli.search_options import strategy_tables
 from beamsplit.evaluation.scoring import TEXT_METRICS
 from beamsplit.models import Captioner, PictureSizes
-from beamsplit.models.text import Words
+from beamsplit.models.text import Vocabulary
 from beamsplit.strategies.names import STRATEGIES
 from beamsplit.strategies.spec import StrategySpec
 from evaluation.small import refusal, said, write_lines
@@ -40,7 +40,7 @@ def spec(name: str, **options: Any) -> StrategySpec:
 
 def captioner() -> Captioner:
     torch.manual_seed(0)
-    made = Captioner(Words(["a", "cat", "dog", "runs"]), PictureSizes(features=2, embedding=4, hidden=4))
+    made = Captioner(Vocabulary(["a", "cat", "dog", "runs"]), PictureSizes(features=2, embedding=4, hidden=4))
     return made.eval().requires_grad_(False)
 
 

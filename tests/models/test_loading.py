@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from beamsplit import ArgumentError
 from beamsplit.models import Captioner, Complexity, PictureSizes, Questioner, Translator, load, storage
 from beamsplit.models.loading import NAMES
-from beamsplit.models.text import Words
+from beamsplit.models.text import Vocabulary
 
 KINDS = {"en-fr": Translator, "captioner": Captioner, "questioner": Questioner, "complexity": Complexity}
 
@@ -179,7 +179,7 @@ def test_from_file_of_nothing(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("change", ["sizes", "tensors", "description"])
 def test_a_file_that_does_not_fit_together(change: str, tmp_path: Path) -> None:
     path = tmp_path / "odd.safetensors"
-    made = Captioner(Words("abc"), PictureSizes(features=2, embedding=4, hidden=4))
+    made = Captioner(Vocabulary("abc"), PictureSizes(features=2, embedding=4, hidden=4))
     tensors = made.state_dict()
     sizes = {"features": 2, "embedding": 4, "hidden": 4}
     description: dict[str, Any] = {"kind": "captioner", "sizes": sizes, "words": ["a", "b", "c"]}

@@ -15,7 +15,7 @@ import beamsplit
 from beamsplit import ArgumentError, BeamSearch, Hypotheses
 from beamsplit.models import Captioner, PictureSizes, Questioner
 from beamsplit.models.pictures import LONGEST
-from beamsplit.models.text import END, Words, words_of
+from beamsplit.models.text import END, Vocabulary, words_of
 from models.shipped import captioner, features, questioner
 from research.data import data_folder, read_described, read_features
 
@@ -74,7 +74,7 @@ def test_outputs_are_no_longer_than_in_training() -> None:
 
 
 def test_questions_are_written_as_such() -> None:
-    words = Words(["what", "is", "the", "man", "'s", "name"])
+    words = Vocabulary(["what", "is", "the", "man", "'s", "name"])
     made = Questioner(words, PictureSizes(features=2, embedding=4, hidden=4))
     assert made.to_text([4, 5, 6, 7, 8, 9, END]) == "What is the man's name?"
     told = Captioner(words, PictureSizes(features=2, embedding=4, hidden=4))
@@ -107,7 +107,7 @@ def test_most_words_have_vectors_and_the_first_four_ids_have_none() -> None:
 
 
 def test_a_word_without_a_vector_has_zeros() -> None:
-    made = Captioner(Words(["cat", "qqqq"]), PictureSizes(features=2, embedding=4, hidden=4))
+    made = Captioner(Vocabulary(["cat", "qqqq"]), PictureSizes(features=2, embedding=4, hidden=4))
     vectors = made.word_vectors
     assert torch.equal(vectors[4], captioner().word_vectors[captioner().words.id("cat")])
     assert not vectors[5].any()
@@ -159,7 +159,9 @@ def test_a_path_to_nothing() -> None:
 @pytest.fixture
 def small() -> Captioner:
     torch.manual_seed(0)
-    made = Captioner(Words("abcdefgh"), PictureSizes(features=5, embedding=6, hidden=7), dropout=0.5).eval()
+    made = Captioner(
+        Vocabulary("abcdefgh"), PictureSizes(features=5, embedding=6, hidden=7), dropout=0.5
+    ).eval()
     torch.nn.init.normal_(made.nothing)
     return made
 

@@ -45,17 +45,17 @@ PACKED = [
 
 @pytest.mark.parametrize(("numbers", "in_bytes"), PACKED)
 def test_four_numbers_in_three_bytes(numbers: list[int], in_bytes: list[int]) -> None:
-    packed = storage._four_in_three(torch.tensor([numbers], dtype=torch.int8))
+    packed = storage._pack_6bit(torch.tensor([numbers], dtype=torch.int8))
     assert packed.dtype == torch.uint8
     assert packed.tolist() == [in_bytes]
-    assert storage._four_of_three(packed).tolist() == [numbers]
+    assert storage._unpack_6bit(packed).tolist() == [numbers]
 
 
 def test_every_four_numbers_come_back() -> None:
     numbers = torch.randint(-32, 32, (50, 400), generator=torch.Generator().manual_seed(0)).to(torch.int8)
-    packed = storage._four_in_three(numbers)
+    packed = storage._pack_6bit(numbers)
     assert packed.shape == (50, 300)
-    assert torch.equal(storage._four_of_three(packed), numbers)
+    assert torch.equal(storage._unpack_6bit(packed), numbers)
 
 
 def test_rounding_by_hand() -> None:
@@ -169,7 +169,7 @@ def test_a_filled_network_is_ready_and_draws_nothing() -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
-    network = storage.filled(lambda: nn.Linear(4, 3), wanted)
+    network = storage.build_with_weights(lambda: nn.Linear(4, 3), wanted)
     assert torch.equal(torch.rand(3), expected)
     assert torch.equal(network.weight, wanted["weight"])
     assert not network.training

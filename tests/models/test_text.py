@@ -10,7 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beamsplit import ArgumentError
-from beamsplit.models.text import BEGIN, END, PAD, UNKNOWN, Pieces, Words, normalised, unspeakable, words_of
+from beamsplit.models.text import (
+    BEGIN,
+    END,
+    PAD,
+    UNKNOWN,
+    Pieces,
+    Vocabulary,
+    mask_special_tokens,
+    normalised,
+    words_of,
+)
 from research.data import Pair
 from research.training.sentences import learn_pieces
 
@@ -74,7 +84,7 @@ def test_words_of(text: str, expected: list[str]) -> None:
 
 def test_ids_come_after_the_four_that_every_vocabulary_has() -> None:
     assert (PAD, UNKNOWN, BEGIN, END) == (0, 1, 2, 3)
-    words = Words(["a", "man", "'s", "hat"])
+    words = Vocabulary(["a", "man", "'s", "hat"])
     assert len(words) == 8
     assert words.ids("The man's hat") == [UNKNOWN, 5, 6, 7]
     assert (words.id("hat"), words.id("Hat")) == (7, None)
@@ -83,22 +93,22 @@ def test_ids_come_after_the_four_that_every_vocabulary_has() -> None:
 
 @given(st.lists(st.sampled_from(["a", "man", "'s", "hat", "t-shirt"])))
 def test_the_words_of_a_text_of_words_are_those(words: list[str]) -> None:
-    vocabulary = Words(["a", "man", "'s", "hat", "t-shirt"])
+    vocabulary = Vocabulary(["a", "man", "'s", "hat", "t-shirt"])
     ids = [vocabulary.ids(word)[0] for word in words]
     assert vocabulary.ids(vocabulary.text(ids)) == ids
 
 
 def test_counted_words_are_the_most_frequent_first_then_by_name() -> None:
     texts = ["a dog, a cat", "A cat and a bird", "an emu"]  # a 4, cat 2, and the rest 1
-    assert Words.counted(texts, 1).words == ("a", "cat", "an", "and", "bird", "dog", "emu")
-    assert Words.counted(reversed(texts), 1).words == Words.counted(texts, 1).words
-    assert Words.counted(texts, 2).words == ("a", "cat")
-    assert Words.counted(texts, 5).words == ()
+    assert Vocabulary.counted(texts, 1).words == ("a", "cat", "an", "and", "bird", "dog", "emu")
+    assert Vocabulary.counted(reversed(texts), 1).words == Vocabulary.counted(texts, 1).words
+    assert Vocabulary.counted(texts, 2).words == ("a", "cat")
+    assert Vocabulary.counted(texts, 5).words == ()
 
 
 def test_words_twice() -> None:
     with pytest.raises(ArgumentError, match=r"^words must be different from each other$"):
-        Words(["a", "b", "a"])
+        Vocabulary(["a", "b", "a"])
 
 
 # Pieces
@@ -129,4 +139,4 @@ def test_pieces_from_their_bytes(pieces: Pieces) -> None:
 
 
 def test_what_cannot_be_said() -> None:
-    assert unspeakable(torch.zeros(2, 6)).tolist() == [[-torch.inf] * 3 + [0.0] * 3] * 2
+    assert mask_special_tokens(torch.zeros(2, 6)).tolist() == [[-torch.inf] * 3 + [0.0] * 3] * 2

@@ -1,4 +1,4 @@
-"""The door to Hugging Face transformers: diverse beams for its `generate`, its models for our `decode`.
+"""Hugging Face transformers: diverse beam search for its `generate`, and its models for our `decode`.
 
 model.generate(**inputs, custom_generate=diverse_beam_search, num_beams=6, num_beam_groups=3, ...)
 install()                                   the same without `custom_generate`, by patching `generate`

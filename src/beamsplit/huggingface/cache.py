@@ -1,4 +1,4 @@
-"""Rows of a transformers cache, and of everything else that a model's next call takes."""
+"""Selection of rows from a transformers cache, and from the other arguments of a model's next call."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def check_cache(model: Any, kwargs: dict[str, Any]) -> None:
 
 
 def _hidden_state(model: Any, kwargs: dict[str, Any]) -> str | None:
-    """What a model keeps of a sequence besides its cache."""
+    """Return what a model keeps of a sequence outside its cache, if anything."""
     if type(model).__name__.startswith("RecurrentGemma"):
         return "recurrent states"
     inner = getattr(model, "model", model)
     if getattr(inner, "rope_deltas", None) is not None and kwargs.get("position_ids") is None:
-        return "offsets of positions"  # Qwen2-VL and its like before 5.3: one an input
+        return "offsets of positions"  # Qwen2-VL and similar models before 5.3: one for each input
     return None
 
 
@@ -63,10 +63,10 @@ def _check_rows(cache: Any) -> None:
 
 
 def select_rows(kwargs: dict[str, Any], rows: Tensor, before: int, same_inputs: bool) -> dict[str, Any]:
-    """What the next call takes, for these rows of the `before` there were.
+    """Return the arguments of the next call for these rows, out of `before` rows.
 
-    Masks, positions and the encoder's output are alike for all beams of an input. So if every row goes
-    on belonging to the input it belonged to, they stay, and so do the keys and values of cross-attention.
+    Masks, positions and the encoder's output are the same for all beams of an input. So if every row still
+    belongs to the same input (`same_inputs`), they stay as they are, and so does the cross-attention cache.
     """
     selected = {}
     for name, value in kwargs.items():
@@ -90,7 +90,7 @@ def _select_cache(cache: Any, rows: Tensor, same_inputs: bool) -> Any:
 
 
 def _select_layer(layer: Any, rows: Tensor) -> Any:
-    """A copy that shares no dictionary with the original, for some layers keep their tensors in one."""
+    """Return a copy that shares no dictionary with the original: some layers keep their tensors in one."""
     selected = copy.copy(layer)
     for name, value in vars(layer).items():
         if isinstance(value, dict):
@@ -100,10 +100,11 @@ def _select_layer(layer: Any, rows: Tensor) -> Any:
 
 
 def _select_value(name: str, value: Any, rows: Tensor, before: int) -> Any:
-    """The rows of a tensor, or of all tensors in an encoder's output. What has no rows stays as it is:
-    pictures, say, which are looked at in the first call alone.
+    """Return the rows of a tensor, or of all tensors in an encoder's output.
+
+    What has no rows stays as it is, such as pictures, which only the first call reads.
     """
-    if name == "cache_position":  # of tokens, not of rows; there may be as many of both
+    if name == "cache_position":  # has an entry for each token, and there may be as many tokens as rows
         return value
     if isinstance(value, Tensor):
         axis = _row_axis(name, value)
@@ -121,12 +122,12 @@ def _select_value(name: str, value: Any, rows: Tensor, before: int) -> Any:
 
 
 def _row_axis(name: str, value: Tensor) -> int:
-    """Positions of text and pictures together are [3 rows time]."""
+    """Return the axis of rows. Positions of text and pictures together are [3 rows time]."""
     return 1 if name == "position_ids" and value.dim() == 3 else 0
 
 
 def has_rows(kwargs: dict[str, Any], count: int) -> bool:
-    """Whether everything has so many rows, one for each prompt: pictures may have more or fewer."""
+    """Tell whether every tensor has so many rows, one for each prompt. Pictures may have more or fewer."""
     if kwargs.get("mm_encoder_outputs") is not None:
         return False
     return all(
@@ -137,4 +138,5 @@ def has_rows(kwargs: dict[str, Any], count: int) -> bool:
 
 
 def same_rows(first: Tensor, second: Tensor) -> bool:
+    """Tell whether both have the same entries."""
     return first.shape == second.shape and torch.equal(first, second)

@@ -17,7 +17,7 @@ from beamsplit.diversity import Diversity
 from beamsplit.diversity.names import make_term, read_term
 from beamsplit.errors import ArgumentError, ModelError
 from beamsplit.huggingface.model import Prompt, TransformersModel, real_ends
-from beamsplit.huggingface.output import Recorder, Returned, make_output
+from beamsplit.huggingface.output import OutputRecorder, Returned, make_output
 from beamsplit.huggingface.processors import Processors, stop_by
 from beamsplit.huggingface.scoring import AsIn455, GenerationScorer
 from beamsplit.hypotheses import Hypotheses, Hypothesis
@@ -82,7 +82,7 @@ def diverse_beam_search(
     prompt = Prompt(input_ids, model_kwargs, processors, generation_config, _rows_an_input(generation_config))
     prompts = prompt.input_ids[prompt.rows]
     scorer = _scorer(generation_config, length_penalty, early_stopping, asked.groups)
-    recorder = Recorder(asked.beams, asked.groups, bool(prompt.processors), scorer, generation_config)
+    recorder = OutputRecorder(asked.beams, asked.groups, bool(prompt.processors), scorer, generation_config)
     door = TransformersModel(model, lambda inputs: inputs, observer=recorder.observer)
     strategy = _strategy(door, asked, generation_config, diversity, sampling)
     search = beamsplit.steps(
@@ -243,7 +243,7 @@ def _refuse(config: Any, on_step: Any) -> None:
 
 
 def _returned(
-    found: Hypotheses, place: int, asked: _Request, unique: bool, recorder: Recorder
+    found: Hypotheses, place: int, asked: _Request, unique: bool, recorder: OutputRecorder
 ) -> list[Returned]:
     """The hypotheses of one input that are to be returned, in their order."""
     groups = [[recorder.trace(h, place) for h in group] for group in found.groups]

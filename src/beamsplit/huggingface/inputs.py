@@ -1,4 +1,4 @@
-"""From what a user has (texts, pictures, sound) to what `generate` takes."""
+"""Encoding of inputs: texts, pictures and sound, as arguments of `generate`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["encode"]
 
 
 def encode(model: Any, processor: Any, inputs: Any) -> dict[str, Any]:
-    """What `generate` takes. Mappings of tensors already are that."""
+    """Return inputs as arguments of `generate`. Mappings of tensors already are."""
     if isinstance(inputs, Tensor):
         return {"inputs": inputs}
     if isinstance(inputs, Mapping) and any(isinstance(value, Tensor) for value in inputs.values()):
@@ -30,7 +30,7 @@ def encode(model: Any, processor: Any, inputs: Any) -> dict[str, Any]:
 
 
 def _call(processor: Any, arguments: dict[str, Any]) -> Mapping[str, Any]:
-    """What the processor makes of it; without a padding token, texts are padded here."""
+    """Call the processor. If its tokenizer has no padding token, pad texts here."""
     tokenizer = getattr(processor, "tokenizer", processor)
     texts = arguments.get("text", ())
     if texts and getattr(tokenizer, "pad_token_id", 0) is None:
@@ -49,7 +49,7 @@ def _call(processor: Any, arguments: dict[str, Any]) -> Mapping[str, Any]:
 
 
 def _pad(rows: list[list[int]], left: bool) -> dict[str, Tensor]:
-    """What is masked may be any token."""
+    """Pad rows of ids with token 0, which the attention mask hides."""
     longest = max(len(row) for row in rows)
     ids, mask = [], []
     for row in rows:
@@ -67,7 +67,7 @@ def _moved(value: Any, model: Any) -> Any:
 
 
 def _arguments(model: Any, processor: Any, inputs: Any) -> dict[str, Any]:
-    """What to call the processor with."""
+    """Return the arguments to call the processor with."""
     if isinstance(inputs, Mapping):
         given = dict(inputs)
         if "text" not in given:
@@ -82,13 +82,15 @@ def _arguments(model: Any, processor: Any, inputs: Any) -> dict[str, Any]:
             f"a tokenizer takes texts, not {checks.shown(inputs[0])}: give a text or a list of texts "
             "(apply the chat template first), or ids as a tensor"
         )
-    listens = getattr(processor, "feature_extractor", processor)
-    if hasattr(listens, "sampling_rate") and not hasattr(inputs[0], "convert"):  # which pictures have
-        name = "audio" if listens is not processor else "raw_speech"
-        return {name: inputs, "sampling_rate": listens.sampling_rate}
+    extractor = getattr(processor, "feature_extractor", processor)
+    if hasattr(extractor, "sampling_rate") and not hasattr(
+        inputs[0], "convert"
+    ):  # only pictures have `convert`
+        name = "audio" if extractor is not processor else "raw_speech"
+        return {name: inputs, "sampling_rate": extractor.sampling_rate}
     return {"images": inputs}
 
 
 def _padding(model: Any) -> dict[str, Any]:
-    """Output goes on where a prompt ends, so padding must come before it."""
+    """Return the settings of padding. A decoder continues its prompt, so there padding comes first."""
     return {"padding": True} if model.config.is_encoder_decoder else {"padding": True, "padding_side": "left"}

@@ -1,4 +1,4 @@
-"""Models of transformers by name, with their tokenizers."""
+"""Loading of transformers models and their tokenizers by name."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ __all__ = ["load"]
 def load(
     name: str | os.PathLike[str], *, device: str | None = None, dtype: torch.dtype | None = None
 ) -> TransformersModel:
-    """A model that writes text and its tokenizer, for `decode`: from a folder, the hub or a FILE.gguf.
+    """Load a text model and its tokenizer for `decode`, from a folder, from the hub or from a FILE.gguf.
 
-    `device` is a name such as "cuda"; `dtype` is by default the type that the weights are stored in. What
-    takes more to load, such as pictures or code of its own, is for `from_transformers`.
+    `device` is a name such as "cuda". `dtype` is by default the type that the weights are stored in. For
+    models that need more, such as pictures or code of their own, use `from_transformers`.
     """
     _check(name, device, dtype)
     name = os.fspath(name)
     source = _source(name)
-    with _explained(_refusal(name)):
+    with _one_line(_refusal(name)):
         config = transformers.AutoConfig.from_pretrained(**source)
     tokenizer = _tokenizer(name, source, config)  # before the weights, which may take long
     model = _model(name, source, config, dtype or "auto")
@@ -53,13 +53,13 @@ def _check(name: object, device: str | None, dtype: object) -> None:
 
 
 def _source(name: str) -> dict[str, Any]:
-    """What `from_pretrained` has to be told to find it."""
+    """Return the arguments with which `from_pretrained` finds the model."""
     path = Path(name)
-    # Otherwise transformers asks on the terminal whether to run what a model brings.
+    # Otherwise transformers asks on the terminal whether to run a model's own code.
     safe = {"trust_remote_code": False}
     if path.suffix.lower() == ".gguf":
         _check_gguf(path)
-        # In full: of a bare name, transformers prefers the one in the current folder.
+        # An absolute path: for a bare name, transformers prefers a file in the current folder.
         file = str(path.absolute())
         return {"pretrained_model_name_or_path": str(path.parent), "gguf_file": file, **safe}
     if path.is_file():
@@ -83,10 +83,10 @@ def _check_gguf(path: Path) -> None:
 
 
 def _tokenizer(name: str, source: dict[str, Any], config: Any) -> Any:
-    with _explained(f"{name} has no tokenizer that can be loaded (tokenizer.save_pretrained puts one there)"):
+    with _one_line(f"{name} has no tokenizer that can be loaded (tokenizer.save_pretrained puts one there)"):
         tokenizer = transformers.AutoTokenizer.from_pretrained(**source, config=config)
         added = {*tokenizer.added_tokens_encoder, *tokenizer.all_special_tokens}
-        # From no files transformers 5 makes a tokenizer without words; T5's at least knows the space.
+        # Without files, transformers 5 makes a tokenizer without words (T5's has the space).
         if len(set(tokenizer.get_vocab()) - added) < 2:
             raise ValueError("its files are missing")
         return tokenizer
@@ -96,10 +96,10 @@ def _model(name: str, source: dict[str, Any], config: Any, dtype: torch.dtype | 
     kind = (
         transformers.AutoModelForSeq2SeqLM if config.is_encoder_decoder else transformers.AutoModelForCausalLM
     )
-    with _explained(_refusal(name)):
+    with _one_line(_refusal(name)):
         model, found = kind.from_pretrained(**source, config=config, dtype=dtype, output_loading_info=True)
     missing = sorted(found["missing_keys"])
-    if missing:  # for which transformers draws random numbers
+    if missing:  # transformers would draw random numbers for them
         raise ArgumentError(
             f"{name} lacks {len(missing)} of the weights of {type(model).__name__}, such as {missing[0]}: "
             "give a model that was trained to write text"
@@ -108,7 +108,7 @@ def _model(name: str, source: dict[str, Any], config: Any, dtype: torch.dtype | 
 
 
 def _digest(model: Any, tokenizer: Any) -> str:
-    """What tells its words and its settings from others."""
+    """Return a hash of the vocabulary and the settings."""
     fast = getattr(tokenizer, "backend_tokenizer", None)
     words = json.dumps(sorted(tokenizer.get_vocab().items())) if fast is None else fast.to_str()
     settings = [model.config.to_json_string(), model.generation_config.to_json_string()]
@@ -122,8 +122,8 @@ def _refusal(name: str) -> str:
 
 
 @contextmanager
-def _explained(refusal: str) -> Iterator[None]:
-    """There is hardly an exception that broken files do not raise in transformers: one line for all."""
+def _one_line(refusal: str) -> Iterator[None]:
+    """Turn any exception into one line: broken files make transformers raise nearly anything."""
     try:
         yield
     except Exception as error:
@@ -131,7 +131,7 @@ def _explained(refusal: str) -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """On one line, and not too long: some errors list all classes of transformers."""
+    """Return the message in one short line: some errors list all classes of transformers."""
     reason = " ".join(str(error).split()) or type(error).__name__
     if "trust_remote_code" in reason:
         return "it brings code of its own: load it with trust_remote_code=True, for from_transformers"

@@ -1,4 +1,4 @@
-"""A transformers model as a `StepModel`: one prefill row an input, then one row a live beam."""
+"""A transformers model as a `StepModel`: one row for each input at first, then one for each live beam."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from beamsplit.model import Guided
 
 __all__ = ["Prompt", "TransformersModel", "from_transformers", "word_vectors"]
 
-# transformers 5.3 asks for the number of new tokens where its forerunners looked at `cache_position`.
-_TELLS_LENGTH = (
+# transformers 5.3 takes the number of new tokens; earlier versions looked at `cache_position`.
+_TAKES_LENGTH = (
     "next_sequence_length" in inspect.signature(GenerationMixin.prepare_inputs_for_generation).parameters
 )
 _UNBOUNDED = 1 << 20  # more tokens than anyone asks for: `decode` has a limit of its own
@@ -29,17 +29,17 @@ _UNBOUNDED = 1 << 20  # more tokens than anyone asks for: `decode` has a limit o
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What `generate` has made of a user's inputs when it hands over to a decoding loop."""
+    """A user's inputs, as `generate` passes them on to a decoding loop."""
 
-    input_ids: Tensor  # [batch time] a prompt, or what an encoder-decoder's output begins with
+    input_ids: Tensor  # [batch time] a prompt, or the first tokens of an encoder-decoder's output
     kwargs: dict[str, Any]  # for the model's first call
     processors: Processors
     config: Any
-    repeated: int = 1  # rows of each input, one behind the other
-    model: Any = None  # the one to call, if it is not the one that was given
+    repeated: int = 1  # rows for each input, next to each other
+    model: Any = None  # the model to call, if it is not the one that was given
 
-    def early(self) -> Prompt:
-        """With one row an input, if that can be had before the model is called."""
+    def deduplicated(self) -> Prompt:
+        """Return the prompt with one row for each input, if that is possible before the model is called."""
         rows = self.rows
         if self.repeated == 1 or not has_rows(self.kwargs, len(self.input_ids)):
             return self
@@ -65,7 +65,7 @@ Observer = Callable[[Tensor, Tensor | Guided], None]
 
 
 class TransformersModel:
-    """A model of transformers, given what turns inputs into a `Prompt` and tokens into text."""
+    """A transformers model as a `StepModel`. `prepare` turns inputs into a `Prompt`."""
 
     def __init__(
         self,
@@ -79,24 +79,24 @@ class TransformersModel:
         self.end = list(end)
         self.to_text = to_text
         self.module = model
-        self.origin: str | None = None  # what its outputs depend on beside its weights, if that is known
+        self.origin: str | None = None  # a hash of what outputs depend on besides the weights, if known
         self._prepare = prepare
         self._observer = observer
 
     @property
     def word_vectors(self) -> Tensor:
-        """[vocabulary dimensions] the vectors of the tokens that it outputs, for the `Embedding` term."""
+        """[vocabulary dimensions] the vectors of the tokens that it can output, for the `Embedding` term."""
         return word_vectors(self.module)
 
     @torch.no_grad()
     def start(self, inputs: Any) -> tuple[Tensor | Guided, _State]:
-        prompt = self._prepare(inputs).early()
+        prompt = self._prepare(inputs).deduplicated()
         model = self.module if prompt.model is None else prompt.model
         kwargs = dict(prompt.kwargs)
         outputs = _prefill(model, prompt.input_ids, prompt.config, kwargs)
         kwargs = self._next_kwargs(model, outputs, kwargs)
         check_cache(model, kwargs)
-        logits = outputs.logits[:, -1]  # which may be on another device than the prompts
+        logits = outputs.logits[:, -1]  # may be on another device than the prompts
         owner = torch.arange(len(prompt.input_ids), device=logits.device)
         state = _State(model, kwargs, prompt.input_ids.to(logits.device), owner, prompt.processors)
         if prompt.repeated > 1:
@@ -108,7 +108,7 @@ class TransformersModel:
     @torch.no_grad()
     def step(self, tokens: Tensor, state: _State) -> tuple[Tensor | Guided, _State]:
         sequences = torch.cat([state.sequences, tokens.unsqueeze(1)], dim=1)
-        length = {"next_sequence_length": 1} if _TELLS_LENGTH else {}
+        length = {"next_sequence_length": 1} if _TAKES_LENGTH else {}
         inputs = state.model.prepare_inputs_for_generation(sequences, **length, **state.kwargs)
         outputs = state.model(**inputs, return_dict=True)
         kwargs = self._next_kwargs(state.model, outputs, dict(state.kwargs))
@@ -141,8 +141,8 @@ def word_vectors(model: Any) -> Tensor:
     A token without an embedding gets zeros.
     """
     # An encoder may have a vocabulary of its own, but outputs are in the decoder's.
-    says = model.get_decoder() if model.config.is_encoder_decoder else model
-    embeddings = getattr(says, "get_input_embeddings", model.get_input_embeddings)()
+    decoder = model.get_decoder() if model.config.is_encoder_decoder else model
+    embeddings = getattr(decoder, "get_input_embeddings", model.get_input_embeddings)()
     head = model.get_output_embeddings()
     rows = model.config.get_text_config().vocab_size if head is None else head.weight.shape[0]
     vectors: Tensor = embeddings.weight.detach()[:rows]
@@ -150,7 +150,7 @@ def word_vectors(model: Any) -> Tensor:
 
 
 def _prefill(model: Any, input_ids: Tensor, config: Any, kwargs: dict[str, Any]) -> Any:
-    """The model's first call. May add to `kwargs`."""
+    """Call the model on the prompts. May add to `kwargs`."""
     if hasattr(model, "_prefill"):  # since transformers 5.0
         return model._prefill(input_ids, config, kwargs)
     model._get_initial_cache_position(input_ids.shape[1], input_ids.device, kwargs)
@@ -158,14 +158,15 @@ def _prefill(model: Any, input_ids: Tensor, config: Any, kwargs: dict[str, Any])
 
 
 def from_transformers(model: Any, processor: Any = None, **generation: Any) -> TransformersModel:
-    """A transformers model for `decode` and `steps`, with its tokenizer or processor for words.
+    """Make a model for `decode` and `steps` from a transformers model and its tokenizer or processor.
 
     Inputs may be texts (one or a list), pictures, sound (arrays at the processor's sampling rate), a
     dictionary of the processor's arguments (`{"text": [...], "images": [...]}`), or what the processor
-    returned. `generation` are settings of `generate` that shape the next word, such as
-    repetition_penalty=1.2; those of the model's own generation config hold unless they are given here, but
-    for forced_eos_token_id, which only `generate` knows when to apply. How to search, and for how long, is
-    up to `decode`.
+    returned.
+
+    `generation` are settings of `generate` that change the probabilities of the next token, such as
+    repetition_penalty=1.2. Otherwise those of the model's generation config apply, except
+    forced_eos_token_id, which only `generate` can apply. The search and its limits are given to `decode`.
     """
     _check(model, processor, generation)
     positions = getattr(model.config, "max_target_positions", None)  # Whisper refuses to go beyond these
@@ -220,7 +221,7 @@ def _check(model: Any, processor: Any, generation: dict[str, Any]) -> None:
 
 
 def _own_ends(model: Any, generation: dict[str, Any]) -> list[int]:
-    """The end tokens that the settings name, or else their generation config, or else the model's."""
+    """Return the end tokens of the settings, or else of their generation config, or else of the model."""
     config = generation.get("generation_config")
     named = [generation.get("eos_token_id"), getattr(config, "eos_token_id", None)]
     ids = next((ids for ids in named if ids is not None), model.generation_config.eos_token_id)
@@ -228,7 +229,7 @@ def _own_ends(model: Any, generation: dict[str, Any]) -> list[int]:
 
 
 def real_ends(model: Any, ids: Any) -> list[int]:
-    """The ids among these that are tokens: -1 is a common way to say that there is no end."""
+    """Return those of the ids that are tokens: some configs have -1 for no end token."""
     ids = checks.once(ids)
     named = ids if isinstance(ids, list) else [] if ids is None else [ids]
     vocabulary = getattr(model.config.get_text_config(), "vocab_size", None)
@@ -236,7 +237,7 @@ def real_ends(model: Any, ids: Any) -> list[int]:
 
 
 class _HandOver(Exception):  # noqa: N818  # not an error
-    """Carries what `generate` has prepared past whatever it would do after a decoding loop."""
+    """Carries a prompt out of `generate`, which ends without the rest of its work."""
 
     def __init__(self, prompt: Prompt) -> None:
         super().__init__("not an error")
@@ -246,6 +247,6 @@ class _HandOver(Exception):  # noqa: N818  # not an error
 def _hand_over(
     model: Any, input_ids: Tensor, *, logits_processor: Any, generation_config: Any, **kwargs: Any
 ) -> None:
-    """In place of a decoding loop. The model may be a part of the one whose `generate` was called."""
+    """Take the place of a decoding loop. The model may be a part of the one whose `generate` was called."""
     kwargs.pop("stopping_criteria", None)
     raise _HandOver(Prompt(input_ids, kwargs, Processors(logits_processor), generation_config, model=model))

@@ -1,7 +1,7 @@
-"""What `generate` returns, made of what the search found.
+"""The output of `generate`, made from the result of a search.
 
-`scores` and `beam_indices` let `compute_transition_scores` find the log-probability of every token. Row r of
-`scores` is beam r modulo num_beams of input r // num_beams; the beams of a group stand side by side.
+From `scores` and `beam_indices`, `compute_transition_scores` finds the log-probability of every token. Row r
+of `scores` is beam r % num_beams of input r // num_beams; the beams of a group are next to each other.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from beamsplit.search.step import Step
 __all__ = [
     "DiverseBeamDecoderOnlyOutput",
     "DiverseBeamEncoderDecoderOutput",
-    "Recorder",
+    "OutputRecorder",
     "Returned",
     "make_output",
 ]
@@ -50,18 +50,18 @@ class DiverseBeamEncoderDecoderOutput(GenerateBeamEncoderDecoderOutput):  # type
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """A hypothesis on its way out."""
+    """A hypothesis to be returned."""
 
     hypothesis: Hypothesis
-    score: float  # without any penalty for sameness, with logits processors and length penalty
+    score: float  # with logits processors and length penalty, without diversity penalties
     beams: tuple[int, ...]  # the row of `scores` that each token comes from
 
 
 @dataclass(frozen=True, slots=True)
-class _Turn:
-    """One step in plain lists, [input][group][pick]."""
+class _StepLists:
+    """One step in plain lists, [row][group][pick]."""
 
-    place: dict[int, int]  # of each input still there
+    row_of: dict[int, int]  # the row of each input that is still in the batch
     parent: list[list[list[int]]]
     token: list[list[list[int]]]
     beam: list[list[list[int]]]
@@ -69,16 +69,16 @@ class _Turn:
     cost: list[list[list[float]]]
 
     @classmethod
-    def of(cls, step: Step) -> _Turn:
+    def of(cls, step: Step) -> _StepLists:
         (selection,) = step.selections
         picks = selection.picks
         columns = (picks.parent, picks.token, selection.beam, picks.score, picks.cost)
-        place = {index: at for at, index in enumerate(step.inputs.tolist())}
-        return cls(place, *(column.tolist() for column in columns))
+        row_of = {index: row for row, index in enumerate(step.inputs.tolist())}
+        return cls(row_of, *(column.tolist() for column in columns))
 
 
-class Recorder:
-    """Follows a search, as closely as what is to be returned calls for."""
+class OutputRecorder:
+    """Records as much of a search as the output needs."""
 
     def __init__(self, beams: int, groups: int, guided: bool, scorer: Scorer, config: Any) -> None:
         self._beams = beams
@@ -86,8 +86,8 @@ class Recorder:
         self._scorer = scorer
         self.padding = _padding(config)
         self.as_dict = bool(config.return_dict_in_generate)
-        self._scores = self.as_dict and bool(config.output_scores)
-        self._logits = self.as_dict and bool(config.output_logits)
+        self._wants_scores = self.as_dict and bool(config.output_scores)
+        self._wants_logits = self.as_dict and bool(config.output_logits)
         for name in ("output_attentions", "output_hidden_states"):
             if self.as_dict and getattr(config, name, False):
                 raise ArgumentError(
@@ -97,28 +97,31 @@ class Recorder:
         self._guided = guided
         self._traces = self.as_dict or guided
         self._steps: list[Step] = []
-        self._said: list[Tensor] = []  # log-probabilities after processors, a step each, if they are wanted
-        self._heard: list[Tensor] = []  # logits, likewise
+        self._log_probs: list[Tensor] = []  # after logits processors, one for each step
+        self._logits: list[Tensor] = []  # of the model, likewise
 
     @property
     def observer(self) -> Observer | None:
-        return self._observe if self._scores or self._logits else None
+        """A function to call with each answer of the model, if answers are to be recorded."""
+        return self._observe if self._wants_scores or self._wants_logits else None
 
     def _observe(self, plain: Tensor, logits: Tensor | Guided) -> None:
-        if self._scores:
-            self._said.append(_log_prob(plain, logits))
-        if self._logits:
-            self._heard.append(plain.to(torch.float32, copy=True))  # not a view of all of the prompt's
+        if self._wants_scores:
+            self._log_probs.append(_log_prob(plain, logits))
+        if self._wants_logits:
+            self._logits.append(plain.to(torch.float32, copy=True))  # a view would keep all of the prompt's
 
     def keep(self, step: Step) -> None:
+        """Record a step."""
         if self._traces:
             self._steps.append(step)
 
-    def trace(self, hypothesis: Hypothesis, place: int) -> Returned:
+    def trace(self, hypothesis: Hypothesis, input_index: int) -> Returned:
+        """Return a hypothesis with its score and the beams that it went through, if these are recorded."""
         if not self._traces:
             return Returned(hypothesis, self._final(hypothesis.log_prob, hypothesis), ())
-        beams, total = self._follow(hypothesis, place)
-        total = total if self._guided else hypothesis.log_prob  # which no penalty has touched
+        beams, total = self._follow(hypothesis, input_index)
+        total = total if self._guided else hypothesis.log_prob  # without penalties already
         return Returned(hypothesis, self._final(total, hypothesis), beams)
 
     def _final(self, total: float, hypothesis: Hypothesis) -> float:
@@ -126,55 +129,55 @@ class Recorder:
         return float(self._scorer.final(total_, len(hypothesis.tokens)))
 
     @functools.cached_property
-    def _turns(self) -> list[_Turn]:
-        return [_Turn.of(step) for step in self._steps]
+    def _step_lists(self) -> list[_StepLists]:
+        return [_StepLists.of(step) for step in self._steps]
 
-    def _follow(self, hypothesis: Hypothesis, place: int) -> tuple[tuple[int, ...], float]:
-        """The beams that a hypothesis went through, and its total without penalties.
+    def _follow(self, hypothesis: Hypothesis, input_index: int) -> tuple[tuple[int, ...], float]:
+        """Return the beams that a hypothesis went through, and its total without penalties.
 
-        Groups that sample may hold one prefix twice; then either way through will do.
+        Groups that sample may hold one prefix twice; then either path is right.
         """
-        first = place * self._beams + hypothesis.group * self._per_group
-        ways: dict[int, tuple[tuple[int, ...], float]] = dict.fromkeys(range(self._per_group), ((), 0.0))
-        for turn, token in zip(self._turns, hypothesis.tokens, strict=False):
-            at, group = turn.place[place], hypothesis.group
-            onward = {}
-            columns = (turn.parent, turn.token, turn.beam, turn.score, turn.cost)
-            for parent, said, beam, score, cost in zip(*(c[at][group] for c in columns), strict=True):
-                if said == token and parent in ways and score > -torch.inf:
-                    beams, paid = ways[parent]
-                    onward[beam] = ((*beams, first + parent), paid + cost)
+        first = input_index * self._beams + hypothesis.group * self._per_group
+        paths: dict[int, tuple[tuple[int, ...], float]] = dict.fromkeys(range(self._per_group), ((), 0.0))
+        for step, token in zip(self._step_lists, hypothesis.tokens, strict=False):
+            row, group = step.row_of[input_index], hypothesis.group
+            extended = {}
+            columns = (step.parent, step.token, step.beam, step.score, step.cost)
+            for parent, picked, beam, score, cost in zip(*(c[row][group] for c in columns), strict=True):
+                if picked == token and parent in paths and score > -torch.inf:
+                    beams, paid = paths[parent]
+                    extended[beam] = ((*beams, first + parent), paid + cost)
                     total = score + paid + cost
-            ways = onward
-        (beams, _), *_ = ways.values()
+            paths = extended
+        (beams, _), *_ = paths.values()
         return beams, total
 
     def scores(self, batch: int) -> tuple[Tensor, ...] | None:
-        """Log-probabilities after the logits processors, a tensor [batch*num_beams vocab] a step."""
-        return self._laid_out(self._said, batch) if self._scores else None
+        """Return log-probabilities after logits processors: a tensor [batch*num_beams vocab] a step."""
+        return self._for_all_beams(self._log_probs, batch) if self._wants_scores else None
 
     def logits(self, batch: int) -> tuple[Tensor, ...] | None:
-        """What the model said, likewise."""
-        return self._laid_out(self._heard, batch) if self._logits else None
+        """Return the model's logits, likewise."""
+        return self._for_all_beams(self._logits, batch) if self._wants_logits else None
 
-    def _laid_out(self, answers: list[Tensor], batch: int) -> tuple[Tensor, ...]:
-        for at in range(len(answers)):  # one by one, so that few are held twice
-            answers[at] = self._in_place(answers[at], at, batch)
+    def _for_all_beams(self, answers: list[Tensor], batch: int) -> tuple[Tensor, ...]:
+        for number in range(len(answers)):  # one by one, so that few are held twice
+            answers[number] = self._spread(answers[number], number, batch)
         return tuple(answers)
 
-    def _in_place(self, answer: Tensor, at: int, batch: int) -> Tensor:
-        """Rows of live beams -> a row for every beam, -inf for those that are no more."""
-        if not at:
+    def _spread(self, answer: Tensor, number: int, batch: int) -> Tensor:
+        """Turn rows of live beams into a row for every beam, -inf for those that do not live."""
+        if not number:
             return answer.repeat_interleave(self._beams, dim=0)
         if len(answer) == batch * self._beams:  # every beam is live
             return answer
-        before = self._steps[at - 1]
+        before = self._steps[number - 1]
         (selection,) = before.selections
         live = selection.live.flatten(1)
         rows = before.inputs.unsqueeze(1) * self._beams + torch.arange(self._beams, device=live.device)
-        placed = answer.new_full((batch * self._beams, answer.shape[1]), -torch.inf)
-        placed[rows[live]] = answer
-        return placed
+        spread = answer.new_full((batch * self._beams, answer.shape[1]), -torch.inf)
+        spread[rows[live]] = answer
+        return spread
 
 
 def _log_prob(plain: Tensor, logits: Tensor | Guided) -> Tensor:
@@ -183,9 +186,9 @@ def _log_prob(plain: Tensor, logits: Tensor | Guided) -> Tensor:
 
 
 def make_output(
-    model: Any, prompts: Tensor, returned: Sequence[Sequence[Returned]], recorder: Recorder
+    model: Any, prompts: Tensor, returned: Sequence[Sequence[Returned]], recorder: OutputRecorder
 ) -> Any:
-    """Sequences, or all of it."""
+    """Return the sequences alone, or with scores and the rest if a dict is asked for."""
     flat = [each for found in returned for each in found]
     sequences = _sequences(prompts, returned, recorder.padding)
     if not recorder.as_dict:
@@ -206,14 +209,14 @@ def make_output(
 
 
 def _sequences(ids: Tensor, returned: Sequence[Sequence[Returned]], padding: int) -> Tensor:
-    """[sequences time] prompts and outputs, filled up with the padding token."""
+    """Return prompts and outputs, filled up with the padding token: [sequences time]."""
     counts = torch.tensor([len(found) for found in returned], device=ids.device)
     tokens = [each.hypothesis.tokens for found in returned for each in found]
     return torch.cat([ids.repeat_interleave(counts, 0), _table(tokens, padding, ids.device)], 1)
 
 
 def _padding(config: Any) -> int:
-    """What `generate` pads with: the padding token, or else the first end token."""
+    """Return the token that `generate` pads with: the padding token, or else the first end token."""
     for name in ("_pad_token_tensor", "pad_token_id", "_eos_token_tensor", "eos_token_id"):
         value = checks.once(getattr(config, name, None))
         if value is not None:

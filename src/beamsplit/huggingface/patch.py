@@ -1,4 +1,4 @@
-"""Bring `num_beam_groups` back to `generate` itself."""
+"""A patch of transformers that makes `generate` take num_beam_groups again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from beamsplit.huggingface.generate import diverse_beam_search
 __all__ = ["install", "uninstall"]
 
 
-_installed: dict[str, Any] = {}  # what was there, and what was put in its place
+_installed: dict[str, Any] = {}  # the original `generate`, and ours
 
 
 def install() -> None:
@@ -31,7 +31,7 @@ def install() -> None:
 
 
 def uninstall() -> None:
-    """Give transformers its own `generate` back."""
+    """Undo `install()`."""
     if not _installed:
         return
     if GenerationMixin.generate is not _installed["ours"]:
@@ -58,7 +58,7 @@ def _patched(generate: Any) -> Any:
 
 
 def _asks_for_groups(model: Any, given: dict[str, Any]) -> bool:
-    """As the call has it, or else its generation config, or else the model's."""
+    """Tell whether a call asks for more than one group, by itself, its generation config or the model's."""
 
     def setting(name: str) -> Any:
         for source in (given, vars(given.get("generation_config") or object), vars(model.generation_config)):
@@ -70,7 +70,7 @@ def _asks_for_groups(model: Any, given: dict[str, Any]) -> bool:
 
 
 def _prepared(given: dict[str, Any]) -> dict[str, Any]:
-    """The same call, in the form that `generate` passes on to a decoding loop."""
+    """Return the arguments of a call in the form that `generate` passes on to a decoding loop."""
     given = {
         name: value for name, value in given.items() if name not in ("custom_generate", "trust_remote_code")
     }

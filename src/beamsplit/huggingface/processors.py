@@ -1,7 +1,7 @@
-"""Logits processors and stopping criteria of transformers, for beams that come and go.
+"""Logits processors and stopping criteria of transformers, for a varying number of beams.
 
-`generate` builds them for a fixed number of rows an input. Here each row is a live beam, and `owner` says
-which input it belongs to, so the few kinds that count rows are told by it.
+`generate` builds them for a fixed number of rows for each input. Here each row is a live beam, and `owner` is
+the input that it belongs to. The few processors that count rows are adapted to it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from beamsplit.options import Stop
 
 __all__ = ["Processors", "stop_by"]
 
-_WARPERS = {  # and what `generate` makes them of
+_WARPERS = {  # and the setting for which `generate` adds each
     "TemperatureLogitsWarper": "temperature",
     "TopKLogitsWarper": "top_k",
     "TopPLogitsWarper": "top_p",
@@ -39,7 +39,7 @@ class Processors:
     """Logits processors, applied to log-probabilities as beam search in transformers does."""
 
     def __init__(self, processors: Iterable[Any] = (), *, sampled_by: Any = None) -> None:
-        """`sampled_by`: the generation config, if there is to be sampling."""
+        """Take processors. `sampled_by` is the generation config if the search samples."""
         self._all = [
             _by_owner(each)
             for each in processors
@@ -50,19 +50,19 @@ class Processors:
         return bool(self._all)
 
     def guide(self, logits: Tensor, sequences: Tensor, owner: Tensor) -> Guided:
-        """The logits [rows vocab], guided to what the processors make of their log-probabilities."""
+        """Return logits [rows vocab] with guidance: what the processors add to the log-probabilities."""
         log_prob = torch.log_softmax(logits, dim=-1, dtype=wide(logits.dtype))
         scores = log_prob.clone()  # some processors write into what they are given
         for process in self._all:
             scores = process(sequences, scores, owner)
-        # What the model rules out stays ruled out, or -inf would meet -inf.
+        # A token that the model rules out stays ruled out: -inf minus -inf is NaN.
         guidance = (scores - log_prob).masked_fill(log_prob == -torch.inf, 0.0)
-        # A positive bias may break this promise, but transformers stops as if there were none.
+        # A positive bias may raise totals, but transformers stops as if there were none.
         return Guided(logits, guidance, bounded=True)
 
 
 def _is_left_to_the_strategy(processor: Any, config: Any) -> bool:
-    """Whether `generate` has added it for a setting that the strategy sees to, and not the user."""
+    """Tell whether `generate`, not the user, added it, for a setting that the strategy applies itself."""
     setting = _WARPERS.get(type(processor).__name__)
     return setting is not None and getattr(processor, setting) == getattr(config, setting, None)
 
@@ -103,7 +103,7 @@ def _prefix_constraint(allowed: Callable[[int, Tensor], list[int]]) -> _Process:
 
 
 def _for_rows(processor: Any, **fields: Callable[[Any, Tensor], Any]) -> _Process:
-    """The processor with those of its fields that have an entry an input made to have one a row."""
+    """Adapt a processor: these fields have an entry for each input, and get one for each row."""
 
     def process(sequences: Tensor, scores: Tensor, owner: Tensor) -> Tensor:
         fitted = copy.copy(processor)
@@ -116,9 +116,9 @@ def _for_rows(processor: Any, **fields: Callable[[Any, Tensor], Any]) -> _Proces
 
 
 def stop_by(criteria: Iterable[Any], prompts: Tensor) -> Stop | None:
-    """Stopping criteria as a rule for single outputs, given the prompts [batch time] before them.
+    """Return stopping criteria as a rule for single outputs, given the prompts [batch time] before them.
 
-    The limit on length and the end tokens are left to the search itself.
+    The search itself handles the length limit and the end tokens.
     """
     own = (stopping_criteria.MaxLengthCriteria, stopping_criteria.EosTokenCriteria)
     others = [each for each in criteria if not isinstance(each, own)]

@@ -1,4 +1,4 @@
-"""How transformers ranks hypotheses of different length, and when it stops looking for more."""
+"""The scores and the stopping rules of transformers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["AsIn455", "GenerationScorer"]
 
 @dataclass(frozen=True)
 class AsIn455:
-    """Stop as the group beam search of transformers 4.55 did, and not as its beam search does.
+    """The stopping rule of group beam search in transformers 4.55, which is not that of its beam search.
 
-    A group is judged by the best candidate of a step even if it has just ended. At the last step a group
-    that is done takes nothing unfinished.
+    A group is compared with the best candidate of a step even if that has just ended. At the last step a
+    group that is done takes no unfinished beam.
     """
 
     takes_unfinished = False
@@ -34,14 +34,14 @@ class AsIn455:
 class GenerationScorer:
     """The sum divided by length ** length_penalty; above 0 favours long hypotheses, below 0 short ones.
 
-    `early_stopping` says when a group has done: True, as soon as it has as many hypotheses as beams; False,
+    `early_stopping` says when a group is done: True, as soon as it has as many hypotheses as beams; False,
     when its best candidate would be no better if it ended now; "never", when no continuation can win.
     """
 
     length_penalty: float = 1.0
     early_stopping: bool | Literal["never"] = False
     stopping: StoppingRule = field(default_factory=Settled)
-    """How a group is judged to be done: as beam search does, or as the groups of transformers 4.55 did."""
+    """The rule by which a group is done: that of beam search, or that of the groups of transformers 4.55."""
 
     def __post_init__(self) -> None:
         checks.number("length_penalty", self.length_penalty)

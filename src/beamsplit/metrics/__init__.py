@@ -1,9 +1,9 @@
-"""How good and how different the texts of lists are, and how sure one may be of that.
+"""Measures of quality and diversity for lists of texts, with intervals and comparisons.
 
 examples = [Example(("a man rows", "a red boat"), references=("a man in a boat",)), ...]
-score = measure(DistinctN(n=2), examples)          a figure with its signature
-interval(score, DistinctN(n=2))                    where it would lie with other inputs of the kind
-compare(score, other, DistinctN(n=2)).p            whether the other's is larger by chance
+score = measure(DistinctN(n=2), examples)          a number with its signature
+interval(score, DistinctN(n=2))                    its bootstrap interval
+compare(score, other, DistinctN(n=2)).p            the p-value of a paired comparison
 
 A metric is anything with a `name`, a `signature`, `statistics` and `score`: see `Metric`.
 """

@@ -1,8 +1,8 @@
-"""What a metric is: numbers for each input first, one number for the whole set after.
+"""The protocol of metrics: statistics for each input first, one score for the whole set after.
 
-As in sacreBLEU, a metric is split in two: `statistics` looks at texts, which is slow, and gives a row of
-numbers for each input; `score` turns the sum of some rows into a figure, which is fast. So a figure for a
-part of the inputs, and the thousand figures of a bootstrap, cost nothing more. Every figure is signed.
+As in sacreBLEU, a metric has two parts. `statistics` reads the texts, which is slow, and returns a row of
+numbers for each input. `score` turns the sum of some rows into a score, which is fast. So the score of a part
+of the inputs, and the thousand scores of a bootstrap, cost next to nothing. Every score has a signature.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Example", "Metric", "Score", "TextMetric", "mean_of", "measure", "re
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One input's list: what was said, best first, and what people said."""
+    """The hypotheses for one input, best first, and the references for it."""
 
     hypotheses: tuple[str, ...]
     references: tuple[str, ...] = ()
@@ -29,39 +29,39 @@ class Example:
 
 
 class Metric(Protocol):
-    """A figure for a set of lists."""
+    """A measure of a set of lists."""
 
     @property
     def name(self) -> str: ...
     @property
     def signature(self) -> str:
-        """How it is measured, in the manner of sacreBLEU: `distinct|n:2|of:list|tok:words|version:0.1.0`."""
+        """The metric's settings, as in sacreBLEU: `distinct|n:2|of:list|tok:words|version:0.1.0`."""
         ...
 
     def statistics(self, examples: Sequence[Example]) -> Tensor:
-        """[examples d], float64; rows may be added up."""
+        """Return a row for each example: [examples d], float64. Rows may be added up."""
         ...
 
     def score(self, total: Tensor) -> Tensor:
-        """From sums of rows [... d] to figures [...]."""
+        """Turn sums of rows into scores: [... d] -> [...]."""
         ...
 
 
 class TextMetric(Protocol):
-    """A figure for one text beside its references: what `Oracle` takes the best of."""
+    """A measure of one text against its references. `Oracle` takes the best of these."""
 
     @property
     def name(self) -> str: ...
     @property
     def signature(self) -> str: ...
     def scores(self, examples: Sequence[Example]) -> list[list[float]]:
-        """One for each hypothesis of each example."""
+        """Return a score for each hypothesis of each example."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A figure, with what it takes to compare it and to read it years later."""
+    """A metric's value, with the signature and the statistics that comparisons need."""
 
     name: str
     value: float
@@ -71,7 +71,7 @@ class Score:
 
 
 def measure(metric: Metric, examples: Sequence[Example]) -> Score:
-    """The figure of a metric for all examples."""
+    """Return the score of a metric over all examples."""
     if not examples:
         raise ArgumentError(f"there is no {metric.name} of no examples")
     statistics = metric.statistics(examples).double()
@@ -79,14 +79,14 @@ def measure(metric: Metric, examples: Sequence[Example]) -> Score:
 
 
 def resamples(metric: Metric) -> bool:
-    """Whether the rows of some inputs, each any number of times, say something about those inputs.
+    """Tell whether a metric can be bootstrapped: whether rows may be drawn repeatedly and added up.
 
-    They do, unless the metric has a `resamples` of its own that says no.
+    That is so unless the metric has an attribute `resamples` that is false.
     """
     return bool(getattr(metric, "resamples", True))
 
 
 def mean_of(values: Sequence[float]) -> Tensor:
-    """The statistics of a mean: [examples 2], a value and a one each; its score is the ratio of the sums."""
+    """Return the statistics of a mean: [examples 2], a value and a one each. Its score is their ratio."""
     column = torch.tensor(values, dtype=torch.double)
     return torch.stack([column, torch.ones_like(column)], 1)

@@ -1,6 +1,7 @@
-"""The programs of COCO's caption evaluation, through pycocoevalcap: its tokenizer and METEOR, both in Java.
+"""The Java programs of COCO's caption evaluation: its tokenizer and METEOR, as pycocoevalcap ships them.
 
-The package's own way to call them writes files into the package, prints, and leaves a process behind.
+They are started here, since pycocoevalcap itself writes files into its package, prints to the terminal, and
+leaves a process behind.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ __all__ = ["Unavailable", "check_java", "meteor", "meteor_scores", "need", "toke
 
 
 class Unavailable(BeamsplitError):  # noqa: N818
-    """What a metric runs on is not there, or does not run: do without this metric, or install it."""
+    """Raised when a program that a metric needs is missing or fails."""
 
 
 def tokens(lists: Sequence[Sequence[str]]) -> list[list[str]]:
-    """The same texts as the Penn Treebank would divide them, in lower case and without punctuation."""
+    """Tokenize texts as the Penn Treebank does, in lower case and without punctuation."""
     texts = list(dict.fromkeys(text for texts in lists for text in texts))
-    known = dict(zip(texts, _divided(texts), strict=True)) if texts else {}
+    known = dict(zip(texts, _tokenized(texts), strict=True)) if texts else {}
     return [[known[text] for text in texts] for texts in lists]
 
 
-def _divided(texts: list[str]) -> list[str]:
+def _tokenized(texts: list[str]) -> list[str]:
     ptb = need("pycocoevalcap.tokenizer.ptbtokenizer")
     check_java()
     jar = Path(ptb.__file__).parent / ptb.STANFORD_CORENLP_3_4_1_JAR
@@ -43,38 +44,38 @@ def _divided(texts: list[str]) -> list[str]:
         "-preserveLines",
         "-lowerCase",
     ]
-    lines = "".join(f"{' '.join(text.split())}\n" for text in texts)
-    ran = subprocess.run(command, input=lines.encode(), capture_output=True, check=False)
-    divided = ran.stdout.decode().split("\n")[:-1]
-    if ran.returncode or len(divided) != len(texts):
-        said = " ".join(ran.stderr.decode(errors="replace").split())
-        raise Unavailable(f"the Java tokenizer {jar.name} failed, try it by hand: {checks.shown(said)}")
-    return [" ".join(word for word in line.split(" ") if word not in ptb.PUNCTUATIONS) for line in divided]
+    lines_in = "".join(f"{' '.join(text.split())}\n" for text in texts)
+    ran = subprocess.run(command, input=lines_in.encode(), capture_output=True, check=False)
+    lines_out = ran.stdout.decode().split("\n")[:-1]
+    if ran.returncode or len(lines_out) != len(texts):
+        reason = " ".join(ran.stderr.decode(errors="replace").split())
+        raise Unavailable(f"the Java tokenizer {jar.name} failed, try it by hand: {checks.shown(reason)}")
+    return [" ".join(word for word in line.split(" ") if word not in ptb.PUNCTUATIONS) for line in lines_out]
 
 
 @contextmanager
 def meteor() -> Iterator[Any]:
-    """METEOR's program, which takes seconds to start; ended afterwards, since it would not end itself."""
+    """Start METEOR's program, which takes seconds, and end it afterwards: it would not end by itself."""
     module = need("pycocoevalcap.meteor.meteor")
     check_java()
     program = module.Meteor()
     try:
         yield program
     finally:
-        if program.lock.locked():  # after an error; its destructor would wait for it for ever
+        if program.lock.locked():  # after an error: its destructor would wait for ever
             program.lock.release()
         program.meteor_p.kill()
         program.meteor_p.communicate()  # closes the pipes and waits
 
 
 def meteor_scores(
-    program: Any, said: Sequence[str], references: Sequence[Sequence[str]]
+    program: Any, texts: Sequence[str], references: Sequence[Sequence[str]]
 ) -> tuple[float, list[float]]:
-    """METEOR of all texts together and of each, from 0 to 1; texts and references in tokens."""
+    """Return METEOR of all texts together and of each, from 0 to 1. All texts must be tokenized."""
     try:
         total, each = program.compute_score(
-            {place: list(texts) for place, texts in enumerate(references)},
-            {place: [text] for place, text in enumerate(said)},
+            {i: list(each) for i, each in enumerate(references)},
+            {i: [text] for i, text in enumerate(texts)},
         )
     except (OSError, ValueError) as error:
         raise Unavailable(
@@ -84,7 +85,7 @@ def meteor_scores(
 
 
 def check_java() -> None:
-    """Said at once, not after minutes of decoding."""
+    """Raise if there is no Java, so that it is known before minutes of decoding."""
     if shutil.which("java") is None:
         raise Unavailable(
             "there is no 'java', which METEOR and the Penn Treebank tokenizer run on: install a Java runtime"
@@ -92,11 +93,11 @@ def check_java() -> None:
 
 
 def version() -> str:
-    """For signatures."""
+    """Return the version of pycocoevalcap, for signatures."""
     need("pycocoevalcap.bleu.bleu")
     return f"pycocoevalcap-{importlib.metadata.version('pycocoevalcap')}"
 
 
 def need(module: str) -> Any:
-    """A module of a package that not every installation has."""
+    """Import a module of an optional package, or raise with the line that installs it."""
     return extras.need(module, "beamsplit.metrics", "evaluate")

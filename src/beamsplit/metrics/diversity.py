@@ -1,7 +1,7 @@
-"""How different the texts of a list are from each other, how long and how likely.
+"""Metrics of the diversity, length and likelihood of the texts of a list.
 
-These look at what was said alone; references play no part. A list of one text is as diverse as copies of that
-text are: not at all. A list of none is refused. The order of a list matters to `TopLogProb` only.
+They need no references. A list of one text is as diverse as a list of copies of it: not at all. An empty list
+is an error. The order of a list matters to `TopLogProb` only.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Vectors: TypeAlias = Mapping[str, Tensor] | tuple[Sequence[str], Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class Words:
-    """The words of a text: what white space separates, unless told to look past case and punctuation.
+    """Splits a text into words at white space. It may also ignore case and remove punctuation.
 
     >>> Words()("It's late, Tom.")
     ("It's", 'late,', 'Tom.')
@@ -68,21 +68,21 @@ class Words:
 
     def __call__(self, text: str) -> Gram:
         text = text.lower() if self.lower else text
-        text = text if self.punctuation else "".join(filter(_is_no_punctuation, text))
+        text = text if self.punctuation else "".join(filter(_is_not_punctuation, text))
         return tuple(text.split())
 
 
-# What the paper reports
+# Metrics of the paper
 
 
 @dataclass(frozen=True, kw_only=True)
 class DistinctN:
-    """The number of different n-grams over the number of words, as the paper counts: not over n-grams.
+    """The number of distinct n-grams divided by the number of words (not of n-grams), as in the paper.
 
-    Of a list, and then the mean over lists; or of the corpus, all lists taken as one. There a row counts the
-    n-grams that no list before has, so that all rows add up to the whole, but some rows to nothing: measure a
-    part by itself. Nor is there a bootstrap, since an input drawn twice brings nothing new, and a draw would
-    have fewer n-grams than the corpus has.
+    With of="list" it is the mean over lists; with of="corpus" all lists count as one. In a corpus, the row of
+    a list counts the n-grams that no list before it has. So all rows add up to the score of the whole, but
+    the sum of some rows means nothing: to measure a part, measure it by itself. There is no bootstrap either,
+    since an input that is drawn twice adds no new n-gram, and a draw would have fewer than the corpus has.
     """
 
     n: int = 1
@@ -104,7 +104,7 @@ class DistinctN:
 
     @property
     def resamples(self) -> bool:
-        """Whether the rows of some inputs, each any number of times, say something about those inputs."""
+        """Whether the metric can be bootstrapped."""
         return self.of == "list"
 
     def statistics(self, examples: Sequence[Example]) -> Tensor:
@@ -113,7 +113,7 @@ class DistinctN:
             return mean_of([distinct_ratio(texts, self.n) for texts in lists])
         grams = [{gram for words in texts for gram in ngrams(words, self.n)} for texts in lists]
         totals = [sum(map(len, texts)) for texts in lists]
-        return torch.tensor([_new(grams), totals], dtype=torch.double).T
+        return torch.tensor([_count_new(grams), totals], dtype=torch.double).T
 
     def score(self, total: Tensor) -> Tensor:
         return _ratio(total)
@@ -121,7 +121,7 @@ class DistinctN:
 
 @dataclass(frozen=True, kw_only=True)
 class MeanLength:
-    """Words in a text, the mean over all texts."""
+    """The mean number of words in a text."""
 
     words: Words = field(default_factory=Words)
 
@@ -144,7 +144,7 @@ class MeanLength:
 
 @dataclass(frozen=True, kw_only=True)
 class TopLogProb:
-    """The log-probability of the first text, the mean over inputs."""
+    """The mean log-probability of the first text of a list."""
 
     @property
     def name(self) -> str:
@@ -167,9 +167,9 @@ class TopLogProb:
 
 @dataclass(frozen=True, kw_only=True)
 class UniqueFraction:
-    """The number of different texts in a list over its length, the mean over lists.
+    """The share of distinct texts in a list, the mean over lists.
 
-    Texts are the same if their words are.
+    Texts with the same words are the same.
     """
 
     words: Words = field(default_factory=Words)
@@ -192,7 +192,7 @@ class UniqueFraction:
 
 @dataclass(frozen=True, kw_only=True)
 class SelfBLEU:
-    """BLEU of each text beside the rest of its list, from 0 to 100: the less, the more diverse.
+    """BLEU of each text against the rest of its list, from 0 to 100: lower is more diverse.
 
     The mean over a list of sacreBLEU's sentence BLEU, then over lists (Zhu et al. 2018).
     """
@@ -208,12 +208,12 @@ class SelfBLEU:
 
     @property
     def signature(self) -> str:
-        said = dict(part.split(":", 1) for part in str(self._bleu.get_signature()).split("|"))
-        kept = {key: said[key] for key in ("case", "eff", "tok", "smooth")}
-        return _signed("self_bleu", n=self.n, **kept, sacrebleu=said["version"])
+        parts = dict(part.split(":", 1) for part in str(self._bleu.get_signature()).split("|"))
+        kept = {key: parts[key] for key in ("case", "eff", "tok", "smooth")}
+        return _signed("self_bleu", n=self.n, **kept, sacrebleu=parts["version"])
 
     def statistics(self, examples: Sequence[Example]) -> Tensor:
-        return mean_of([_beside_the_rest(self._bleu, texts) for texts in _lists(self, examples)])
+        return mean_of([_mean_self_bleu(self._bleu, texts) for texts in _lists(self, examples)])
 
     def score(self, total: Tensor) -> Tensor:
         return _ratio(total)
@@ -221,12 +221,12 @@ class SelfBLEU:
     @functools.cached_property
     def _bleu(self) -> BLEU:
         bleu: BLEU = need("sacrebleu.metrics").BLEU(max_ngram_order=self.n, effective_order=True)
-        bleu.num_refs = -1  # it has no signature without; lists differ in length
+        bleu.num_refs = -1  # without it there is no signature; -1, since lists differ in length
         return bleu
 
 
 class Kernel(Protocol):
-    """How alike the texts of a list are: [n n], symmetric, no eigenvalue below 0, 1 for a text and itself."""
+    """The similarity of texts: [n n], symmetric, with no negative eigenvalue, and 1 on the diagonal."""
 
     @property
     def signature(self) -> str: ...
@@ -235,9 +235,9 @@ class Kernel(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class NGramCosine:
-    """The cosine of two texts' n-gram counts, the mean over orders of n-grams.
+    """The cosine similarity of two texts' n-gram counts, the mean over orders of n-grams.
 
-    A text too short for an n-gram has one of its own, all its words, and resembles its copies alone.
+    A text that is too short for an n-gram resembles only its copies.
     """
 
     orders: tuple[int, ...] = (1, 2, 3, 4)
@@ -246,8 +246,8 @@ class NGramCosine:
     def __post_init__(self) -> None:
         if not self.orders:
             raise ArgumentError("orders is empty: name an order of n-grams, for example (1, 2)")
-        for place, order in enumerate(self.orders):
-            checks.at_least(f"orders[{place}]", order, 1)
+        for index, order in enumerate(self.orders):
+            checks.at_least(f"orders[{index}]", order, 1)
 
     @property
     def signature(self) -> str:
@@ -260,9 +260,9 @@ class NGramCosine:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class VectorCosine:
-    """The cosine of two texts' mean word vectors.
+    """The cosine similarity of two texts' mean word vectors.
 
-    Words without a vector are passed over; a text of such words alone resembles its copies and nothing else.
+    Words without a vector are skipped. A text of such words alone resembles only its copies.
     """
 
     vectors: Vectors
@@ -296,10 +296,10 @@ class VectorCosine:
 
 @dataclass(frozen=True, kw_only=True)
 class Vendi:
-    """How many texts the list is worth: from 1, all the same, to their number, nothing in common.
+    """The effective number of different texts: from 1 (all the same) to the length of the list.
 
-    The exponential of the entropy of the eigenvalues of the kernel over the list's length, the mean over
-    lists (Friedman & Dieng 2022). The kernel is theirs for texts, unless you give another.
+    It is the exponential of the entropy of the eigenvalues of the kernel divided by the list's length, the
+    mean over lists (Friedman & Dieng 2022). The default kernel is the one that they use for texts.
     """
 
     kernel: Kernel = field(default_factory=NGramCosine)
@@ -321,9 +321,9 @@ class Vendi:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EmbeddingSpread:
-    """How far apart texts are: one minus the cosine of mean word vectors, the mean over pairs, then lists.
+    """One minus the cosine of mean word vectors: the mean over pairs of texts, then over lists.
 
-    From 0, all in one direction, to 1, at right angles, and more than that where vectors are opposed.
+    It is 0 if all vectors have one direction, 1 if they are at right angles, and more if they are opposed.
     """
 
     vectors: Vectors
@@ -351,7 +351,7 @@ class EmbeddingSpread:
         return VectorCosine(vectors=self.vectors, words=self.words)
 
 
-# Parts that they share
+# Helpers
 
 
 class _Named(Protocol):
@@ -360,8 +360,8 @@ class _Named(Protocol):
 
 
 def _signed(kind: str, **parts: object) -> str:
-    said = [f"{key}:{value}" for key, value in parts.items()]
-    return "|".join([kind, *said, f"version:{beamsplit.__version__}"])
+    settings = [f"{key}:{value}" for key, value in parts.items()]
+    return "|".join([kind, *settings, f"version:{beamsplit.__version__}"])
 
 
 def _lists(metric: _Named, examples: Sequence[Example]) -> Iterator[tuple[str, ...]]:
@@ -374,16 +374,16 @@ def _lists(metric: _Named, examples: Sequence[Example]) -> Iterator[tuple[str, .
 
 
 def _ratio(total: Tensor) -> Tensor:
-    """Sums of [a value, how many] to means; below are whole numbers, and 0 only if above is 0 too."""
+    """Return means from sums of [value, count]. The count is 0 only if the value is 0 too."""
     return total[..., 0] / total[..., 1].clamp(min=1)
 
 
-def _is_no_punctuation(character: str) -> bool:
-    return unicodedata.category(character)[0] not in "PS"  # marks and symbols, in any script
+def _is_not_punctuation(character: str) -> bool:
+    return unicodedata.category(character)[0] not in "PS"  # punctuation and symbols, in any script
 
 
-def _new(sets: Sequence[set[Gram]]) -> list[int]:
-    """How many members of each set are in none before it."""
+def _count_new(sets: Sequence[set[Gram]]) -> list[int]:
+    """Return, for each set, the number of members that are in no set before it."""
     seen: set[Gram] = set()
     found = []
     for members in sets:
@@ -393,23 +393,23 @@ def _new(sets: Sequence[set[Gram]]) -> list[int]:
 
 
 def _first_log_prob(example: Example, where: str) -> float:
-    said, texts = len(example.log_probs), len(example.hypotheses)
-    if said != texts:
-        raise ArgumentError(f"{where} has {said} log_probs for {texts} hypotheses: give one for each")
+    given, texts = len(example.log_probs), len(example.hypotheses)
+    if given != texts:
+        raise ArgumentError(f"{where} has {given} log_probs for {texts} hypotheses: give one for each")
     if not math.isfinite(first := example.log_probs[0]):
         raise ArgumentError(f"{where}.log_probs[0] must be finite, not {first}: leave this input out")
     return first
 
 
-def _beside_the_rest(bleu: BLEU, texts: Sequence[str]) -> float:
-    """The mean of `bleu.sentence_score(text, others)`, with n-grams counted once, not once a pair."""
+def _mean_self_bleu(bleu: BLEU, texts: Sequence[str]) -> float:
+    """Return the mean of `bleu.sentence_score(text, others)`. N-grams are counted once, not once a pair."""
     texts = texts if len(texts) > 1 else [*texts, *texts]
-    said = [Counter(_grams_up_to(bleu, text)) for text in texts]
-    lengths = [sum(count for gram, count in grams.items() if len(gram) == 1) for grams in said]
-    most = _two_largest(said)
+    counts = [Counter(_grams_up_to(bleu, text)) for text in texts]
+    lengths = [sum(count for gram, count in grams.items() if len(gram) == 1) for grams in counts]
+    most = _two_largest(counts)
     scores = [
         _bleu_of(bleu, grams, most, _closest(length, lengths[:row] + lengths[row + 1 :]))
-        for row, (grams, length) in enumerate(zip(said, lengths, strict=True))
+        for row, (grams, length) in enumerate(zip(counts, lengths, strict=True))
     ]
     return sum(scores) / len(scores)
 
@@ -419,10 +419,10 @@ def _grams_up_to(bleu: BLEU, text: str) -> list[Gram]:
     return [gram for n in range(1, bleu.max_ngram_order + 1) for gram in ngrams(words, n)]
 
 
-def _two_largest(said: Sequence[Counter[Gram]]) -> dict[Gram, tuple[int, int]]:
-    """How often an n-gram is in the text that has it most often, and in the next."""
+def _two_largest(counts: Sequence[Counter[Gram]]) -> dict[Gram, tuple[int, int]]:
+    """Return, for each n-gram, its two largest counts in a text."""
     most: dict[Gram, tuple[int, int]] = {}
-    for grams in said:
+    for grams in counts:
         for gram, count in grams.items():
             first, second = most.get(gram, (0, 0))
             most[gram] = (count, first) if count > first else (first, max(second, count))
@@ -438,7 +438,7 @@ def _bleu_of(bleu: BLEU, grams: Counter[Gram], most: Mapping[Gram, tuple[int, in
     for gram, count in grams.items():
         first, second = most[gram]
         total[len(gram) - 1] += count
-        # The most that others have: as many as the first, unless that is this text.
+        # The largest count in another text is `second` if this text itself has the largest.
         correct[len(gram) - 1] += min(count, second if count == first else first)
     return bleu.compute_bleu(
         correct,
@@ -455,12 +455,12 @@ def _bleu_of(bleu: BLEU, grams: Counter[Gram], most: Mapping[Gram, tuple[int, in
 def _count_cosine(lists: Sequence[Gram], n: int) -> Tensor:
     grams = [ngrams(words, n) or [words] for words in lists]
     columns: dict[Gram, int] = {}
-    places = [
-        (row, columns.setdefault(gram, len(columns))) for row, said in enumerate(grams) for gram in said
+    cells = [
+        (row, columns.setdefault(gram, len(columns))) for row, found in enumerate(grams) for gram in found
     ]
-    rows, cols = torch.tensor(places).unbind(1)
+    rows, cols = torch.tensor(cells).unbind(1)
     counts = torch.zeros(len(lists), len(columns), dtype=torch.double)
-    counts.index_put_((rows, cols), torch.ones(len(places), dtype=torch.double), accumulate=True)
+    counts.index_put_((rows, cols), torch.ones(len(cells), dtype=torch.double), accumulate=True)
     unit = torch.nn.functional.normalize(counts, dim=1)
     return unit @ unit.T
 
@@ -491,7 +491,7 @@ def _check_similarity(similarity: Tensor, texts: int) -> None:
 
 
 def _spread(similarity: Tensor) -> float:
-    """The mean of one minus similarity over pairs [n n]; a list of one has no pair and no spread."""
+    """Return the mean of one minus similarity [n n] over pairs; 0 for a list of one, which has no pairs."""
     texts = len(similarity)
     pairs = similarity[*torch.triu_indices(texts, texts, offset=1)]
     return float((1.0 - pairs).mean()) if texts > 1 else 0.0
@@ -519,7 +519,7 @@ def _check_vectors(words: Sequence[str], matrix: Tensor) -> None:
 
 
 def _digest(words: Sequence[str], matrix: Tensor) -> str:
-    """A short name for these words and vectors, so that figures from others are not taken for the same."""
+    """Return a short hash of these words and vectors, so that signatures tell them from others."""
     plain = matrix.detach().double().cpu().contiguous()
     content = ctypes.string_at(plain.data_ptr(), plain.nbytes)
     return hashlib.sha256("\n".join(words).encode() + content).hexdigest()[:8]

@@ -1,7 +1,7 @@
-"""The best of a list: how good an output is to be had, if one knew which to take.
+"""Oracle metrics: the score of the best text of a list, chosen with knowledge of the references.
 
-`Oracle` takes the best of the first k, as the paper does; `Top1` is what comes without knowing.
-`ExpectedBest` does not depend on the order of the list; `mbr_order` is an order that needs no references.
+`Oracle` takes the best of the first k, as the paper does. `Top1` takes the first. `ExpectedBest` does not
+depend on the order of the list. `mbr_order` orders a list without references.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["ExpectedBest", "Oracle", "Top1", "mbr_order", "oracles"]
 
 @dataclass(frozen=True)
 class _BestOf:
-    """The mean over examples of some best of `k`. Of a list that is shorter, of what there is."""
+    """The mean over examples of a best score of `k`. A list that is shorter counts as it is."""
 
     metric: TextMetric
     k: int
@@ -31,14 +31,14 @@ class _BestOf:
         checks.at_least("k", self.k, 1)
 
     def statistics(self, examples: Sequence[Example]) -> Tensor:
-        """[examples 3]: the best, a one, and whether the list is short."""
-        return _of_each(self.metric, self.k, examples, self._best)
+        """Return [examples 3]: the best score, a one, and a one if the list is shorter than k."""
+        return _statistics(self.metric, self.k, examples, self._best)
 
     def score(self, total: Tensor) -> Tensor:
         return total[..., 0] / total[..., 1]
 
     def short(self, total: Tensor) -> Tensor:
-        """How many lists have fewer than k, from sums of rows [... 3]."""
+        """Return the number of lists that are shorter than k, from sums of rows: [... 3] -> [...]."""
         return total[..., 2]
 
     def _best(self, scores: list[float]) -> float:
@@ -49,7 +49,7 @@ class _BestOf:
 class Oracle(_BestOf):
     """The mean over examples of the best score among the first `k` of the list.
 
-    Of a list that is shorter, the best of what there is; `short` says how many of these there are.
+    A list that is shorter counts with its best; `short` tells how many of these there are.
     """
 
     @property
@@ -66,7 +66,7 @@ class Oracle(_BestOf):
 
 @dataclass(frozen=True)
 class Top1:
-    """The mean score of the first of each list: `Oracle` of one."""
+    """The mean score of the first text of each list: `Oracle` with k = 1."""
 
     metric: TextMetric
 
@@ -87,9 +87,9 @@ class Top1:
 
 @dataclass(frozen=True)
 class ExpectedBest(_BestOf):
-    """The mean over examples of the best score to be expected when `k` of the list are drawn at random.
+    """The mean over examples of the expected best score of `k` texts drawn from the list at random.
 
-    Drawn without putting back, so that for k = 1 it is the mean of the list and for all of it the best.
+    They are drawn without replacement: with k = 1 it is the mean of the list, with all of it the best.
     """
 
     @property
@@ -105,15 +105,15 @@ class ExpectedBest(_BestOf):
 
 
 def oracles(metric: TextMetric, ks: Sequence[int], examples: Sequence[Example]) -> list[Score]:
-    """`Oracle` for several k, for which texts are looked at once."""
+    """Return `Oracle` for several k. Each text is scored only once."""
     known = metric.scores(examples) if examples else []
-    looked = _Looked(metric.name, metric.signature, known)
-    return [measure(Oracle(looked, k), examples) for k in ks]
+    scored = _Precomputed(metric.name, metric.signature, known)
+    return [measure(Oracle(scored, k), examples) for k in ks]
 
 
 @dataclass(frozen=True)
-class _Looked:
-    """A metric that knows its scores already."""
+class _Precomputed:
+    """A metric whose scores are known already."""
 
     name: str
     signature: str
@@ -123,12 +123,12 @@ class _Looked:
         return self.known
 
 
-def _of_each(
+def _statistics(
     metric: TextMetric, k: int, examples: Sequence[Example], value: Callable[[list[float]], float]
 ) -> Tensor:
-    for place, example in enumerate(examples):
+    for index, example in enumerate(examples):
         if not example.hypotheses:
-            raise ArgumentError(f"example {place} has no hypotheses: there is no best of none")
+            raise ArgumentError(f"example {index} has no hypotheses: there is no best of none")
     lists = metric.scores(examples)
     _check_scores(metric, lists, examples)
     short = torch.tensor([float(len(scores) < k) for scores in lists], dtype=torch.double)
@@ -136,64 +136,66 @@ def _of_each(
 
 
 def _check_scores(metric: TextMetric, lists: list[list[float]], examples: Sequence[Example]) -> None:
-    """Of a metric of one's own; NaN would be the best or not, depending on its place."""
-    for place, (scores, example) in enumerate(zip(lists, examples, strict=True)):
+    """Raise if a metric gave a wrong number of scores, or NaN, which may or may not compare as the best."""
+    for index, (scores, example) in enumerate(zip(lists, examples, strict=True)):
         if len(scores) != len(example.hypotheses):
             count = len(example.hypotheses)
             raise ArgumentError(
-                f"{metric.name} gave {len(scores)} scores for the {count} hypotheses of example {place}: "
+                f"{metric.name} gave {len(scores)} scores for the {count} hypotheses of example {index}: "
                 "give one each"
             )
         if any(map(math.isnan, scores)):
-            raise ArgumentError(f"{metric.name} gave NaN for example {place}: a score must be a number")
+            raise ArgumentError(f"{metric.name} gave NaN for example {index}: a score must be a number")
 
 
 def _expected_best(scores: Sequence[float], k: int) -> float:
-    """The one in place i, from the worst, is the best of those draws whose others are the i before it.
+    """Return the expected best of k scores, drawn without replacement.
+
+    Sorted from the worst, number i is the best of the draws that take the others from the i before.
 
     >>> _expected_best([3.0, 1.0, 2.0], 2)  # of 2 and 1, 3 and 1, 3 and 2
     2.6666666666666665
     """
     k = min(k, len(scores))
     draws = math.comb(len(scores), k)
-    return sum(score * (math.comb(place, k - 1) / draws) for place, score in enumerate(sorted(scores)))
+    return sum(score * (math.comb(i, k - 1) / draws) for i, score in enumerate(sorted(scores)))
 
 
 def mbr_order(examples: Sequence[Example], utility: TextMetric) -> list[Example]:
-    """Each list from most to least expected utility, by minimum Bayes risk: no references are asked.
+    """Order each list by expected utility, highest first (minimum Bayes risk). References are not used.
 
-    What a hypothesis is worth is its score with each of the list as reference, itself too, weighted by their
-    probabilities, or all alike where there are no log-probabilities. `utility` should look at one text and
-    one reference, as BLEU and chrF do: what CIDEr-D would count as rare means nothing here.
+    The expected utility of a hypothesis is its mean score with each text of the list, itself too, as the
+    reference. The mean is weighted by the texts' probabilities; without log-probabilities all weigh the same.
+    `utility` should compare one text with one reference, as BLEU and chrF do. CIDEr-D does not fit: it counts
+    how rare an n-gram is over all examples.
     """
-    rounds = [Example(each.hypotheses, (text,)) for each in examples for text in _sayings(each)]
+    rounds = [Example(each.hypotheses, (text,)) for each in examples for text in _not_empty(each)]
     tables = iter(utility.scores(rounds) if rounds else [])
-    return [_reordered(each, [next(tables) for _ in _sayings(each)]) for each in examples]
+    return [_reordered(each, [next(tables) for _ in _not_empty(each)]) for each in examples]
 
 
-def _sayings(example: Example) -> list[str]:
-    """What can be a reference: not an empty text."""
+def _not_empty(example: Example) -> list[str]:
+    """Return the texts that can be a reference: those that are not empty."""
     return [text for text in example.hypotheses if text.strip()]
 
 
 def _reordered(example: Example, table: list[list[float]]) -> Example:
-    """`table` has a row for each saying, with the scores of all hypotheses beside it."""
+    """Sort an example. `table` has a row for each reference, with the scores of all hypotheses."""
     texts = example.hypotheses
     weights = [weight for text, weight in zip(texts, _weights(example), strict=True) if text.strip()]
-    worth = [
-        sum(weight * row[place] for weight, row in zip(weights, table, strict=True))
-        for place in range(len(texts))
+    utility = [
+        sum(weight * row[i] for weight, row in zip(weights, table, strict=True)) for i in range(len(texts))
     ]
-    order = sorted(range(len(texts)), key=lambda place: -worth[place])  # equals stay in their order
+    order = sorted(range(len(texts)), key=lambda i: -utility[i])  # equals stay in their order
     return replace(
         example,
-        hypotheses=tuple(texts[place] for place in order),
-        log_probs=tuple(example.log_probs[place] for place in order) if example.log_probs else (),
+        hypotheses=tuple(texts[i] for i in order),
+        log_probs=tuple(example.log_probs[i] for i in order) if example.log_probs else (),
     )
 
 
 def _weights(example: Example) -> list[float]:
-    """In proportion to the probabilities; they need not add up to one."""
+    """Return weights in proportion to the probabilities. They need not add up to one."""
     if not example.log_probs:
         return [1.0] * len(example.hypotheses)
     given, needed = len(example.log_probs), len(example.hypotheses)

@@ -1,8 +1,8 @@
-"""How good one text is beside its references, by the reference implementations.
+"""Metrics of one text against its references, by the reference implementations.
 
-Those of sacreBLEU take texts as they are; those of COCO's caption evaluation take Penn Treebank tokens, in
-lower case and without punctuation. All are in percent but CIDEr-D, which is as its authors give it: about 1
-for a good caption, 10 at most. Where Java or what SPICE needs is missing, `Unavailable` says so in one line.
+Those of sacreBLEU take texts as they are. Those of COCO's caption evaluation take Penn Treebank tokens, in
+lower case and without punctuation. All are in percent except CIDEr-D, which is as its authors define it:
+about 1 for a good caption, 10 at most. If Java or SPICE's files are missing, `Unavailable` is raised.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from beamsplit.models.text import normalised
 
 __all__ = ["Bleu4", "ChrF", "CiderD", "Meteor", "RougeL", "SentenceBLEU", "Spice", "Unavailable"]
 
-_AT_ONCE = 1000  # texts that METEOR is asked about in one line
+_AT_ONCE = 1000  # texts that METEOR scores in one call
 
 
-# Of sacreBLEU
+# Metrics of sacreBLEU
 
 
 @dataclass(frozen=True, kw_only=True)
 class SentenceBLEU:
-    """BLEU-4 of sentences, as `sacrebleu.sentence_bleu` has it: tokens 13a, effective order, smooth.
+    """BLEU-4 of sentences, as in `sacrebleu.sentence_bleu`: 13a tokens, effective order, smoothed.
 
-    With `normalise`, texts are first brought to plain spaces and apostrophes, which French sets unevenly.
+    With `normalise`, all spaces and apostrophes become plain ones first: French texts vary in these.
     """
 
     normalise: bool = False
@@ -55,7 +55,7 @@ class SentenceBLEU:
 
 @dataclass(frozen=True, kw_only=True)
 class ChrF:
-    """chrF of sentences, as `sacrebleu.sentence_chrf` has it; `normalise` as for `SentenceBLEU`."""
+    """chrF of sentences, as in `sacrebleu.sentence_chrf`. `normalise` is as in `SentenceBLEU`."""
 
     normalise: bool = False
 
@@ -79,7 +79,7 @@ def _sacrebleu_scores(program: Any, examples: Sequence[Example], normalise: bool
         return (program.sentence_score(text, list(references)).score for text, references in pairs)
 
     _check_references(examples)
-    return _once_each([_rewritten(each, normalised) for each in examples] if normalise else examples, scored)
+    return _score_once([_rewritten(each, normalised) for each in examples] if normalise else examples, scored)
 
 
 def _rewritten(example: Example, change: Callable[[str], str]) -> Example:
@@ -87,18 +87,18 @@ def _rewritten(example: Example, change: Callable[[str], str]) -> Example:
 
 
 def _sacrebleu_signature(name: str, program: Any, normalise: bool) -> str:
-    program.num_refs = 1  # it knows after the first sentence; how many there are is the examples' to say
+    program.num_refs = 1  # or there is no signature; the number depends on the examples, so it is left out
     parts = str(program.get_signature()).split("|")
     spaces = ["text:normalised"] if normalise else []
     return "|".join([name, *spaces, *(part for part in parts if not part.startswith("nrefs:"))])
 
 
-# Of COCO's caption evaluation
+# Metrics of COCO's caption evaluation
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bleu4:
-    """BLEU-4 as COCO's evaluation gives it for one picture: not smooth, the closest reference's length."""
+    """BLEU-4 as in COCO's evaluation of one picture: not smoothed, with the closest reference's length."""
 
     @property
     def name(self) -> str:
@@ -109,7 +109,7 @@ class Bleu4:
         return _coco_signature(self.name, "reflen:closest")
 
     def scores(self, examples: Sequence[Example]) -> list[list[float]]:
-        return _once_each(_in_tokens(examples), self._scored)
+        return _score_once(_in_tokens(examples), self._scored)
 
     def _scored(self, pairs: list[_Pair]) -> list[float]:
         program = coco.need("pycocoevalcap.bleu.bleu").Bleu(4)
@@ -119,7 +119,7 @@ class Bleu4:
 
 @dataclass(frozen=True, kw_only=True)
 class RougeL:
-    """ROUGE-L: the longest common subsequence, best precision and best recall over the references."""
+    """ROUGE-L: from the longest common subsequence, best precision and best recall over the references."""
 
     @property
     def name(self) -> str:
@@ -130,7 +130,7 @@ class RougeL:
         return _coco_signature(self.name, "beta:1.2")
 
     def scores(self, examples: Sequence[Example]) -> list[list[float]]:
-        return _once_each(_in_tokens(examples), self._scored)
+        return _score_once(_in_tokens(examples), self._scored)
 
     def _scored(self, pairs: list[_Pair]) -> list[float]:
         program = coco.need("pycocoevalcap.rouge.rouge").Rouge()
@@ -139,10 +139,10 @@ class RougeL:
 
 @dataclass(frozen=True, kw_only=True)
 class CiderD:
-    """CIDEr-D: cosines of n-gram vectors in which what is said of every picture weighs nothing.
+    """CIDEr-D: the cosine similarity of n-gram counts, weighted by how rare an n-gram is (tf-idf).
 
-    How rare an n-gram is, is counted over the examples that are scored together, each once however long its
-    list. So parts of a set are to be scored as rows of the whole, and the CIDEr-D of one example alone is 0.
+    How rare an n-gram is, is counted over all examples that are scored together, each once, however long its
+    list. So score the whole set together, even to look at a part of it. One example alone scores 0.
     """
 
     @property
@@ -154,26 +154,27 @@ class CiderD:
         return _coco_signature(self.name, "idf:references", "n:4", "sigma:6")
 
     def scores(self, examples: Sequence[Example]) -> list[list[float]]:
-        divided = _in_tokens(examples)
-        return _spread(divided, _ciders(divided))
+        tokenized = _in_tokens(examples)
+        return _for_all(tokenized, _ciders(tokenized))
 
 
 def _ciders(examples: Sequence[Example]) -> list[list[float]]:
-    """The scores of each example's different texts.
+    """Return the scores of each example's distinct texts.
 
-    The scorer takes one text for each picture, and all pictures together are the idf. So it is given the
-    first texts of all, then the second; a picture that has no more is there with an empty one.
+    The scorer takes one text for each picture, and needs all pictures to tell how rare an n-gram is. So it is
+    given the first texts of all pictures, then the second, and so on; a picture that has no more is given an
+    empty text.
     """
     module = coco.need("pycocoevalcap.cider.cider_scorer")
     scorer = module.CiderScorer(n=4, sigma=6.0)
     for example in examples:
         scorer += ("", list(example.references))
     scorer.compute_doc_freq()
-    references, texts = scorer.crefs, [_different(example) for example in examples]
+    references, texts = scorer.crefs, [_distinct(example) for example in examples]
     found: list[list[float]] = [[] for _ in examples]
     for rank in range(max(map(len, texts), default=0)):
         scorer.ctest = [module.cook_test(each[rank] if rank < len(each) else "") for each in texts]
-        # The frequencies are counted by now: beside an empty text, one reference is enough.
+        # The frequencies are counted by now, so for an empty text one reference is enough.
         scorer.crefs = [
             all_of_them if rank < len(each) else all_of_them[:1]
             for each, all_of_them in zip(texts, references, strict=True)
@@ -186,7 +187,7 @@ def _ciders(examples: Sequence[Example]) -> list[list[float]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Meteor:
-    """METEOR 1.5 for English: words aligned by form, stem, synonym and paraphrase. Needs Java."""
+    """METEOR 1.5 for English: words are aligned by form, stem, synonym and paraphrase. Needs Java."""
 
     @property
     def name(self) -> str:
@@ -197,7 +198,7 @@ class Meteor:
         return _coco_signature(self.name, "lang:en", "norm:yes", "jar:1.5")
 
     def scores(self, examples: Sequence[Example]) -> list[list[float]]:
-        return _once_each(_in_tokens(examples), self._scored)
+        return _score_once(_in_tokens(examples), self._scored)
 
     def _scored(self, pairs: list[_Pair]) -> list[float]:
         found: list[float] = []
@@ -223,7 +224,7 @@ class Spice:
 
     def scores(self, examples: Sequence[Example]) -> list[list[float]]:
         _check_spice()
-        return _once_each(_in_tokens(examples), self._scored)
+        return _score_once(_in_tokens(examples), self._scored)
 
     def _scored(self, pairs: list[_Pair]) -> list[float]:
         program = coco.need("pycocoevalcap.spice.spice").Spice()
@@ -238,7 +239,7 @@ class Spice:
 
 
 def _check_spice() -> None:
-    """Said before the package would begin to download 380 MB."""
+    """Raise if a file is missing, before the package starts to download 380 MB."""
     module = coco.need("pycocoevalcap.spice.get_stanford_models")
     coco.check_java()
     folder = Path(module.SPICEDIR) / module.SPICELIB
@@ -257,24 +258,24 @@ def _coco_signature(name: str, *how: str) -> str:
 def _in_tokens(examples: Sequence[Example]) -> tuple[Example, ...]:
     _check_references(examples)
     coco.check_java()
-    return _divided(tuple(examples))
+    return _tokenized(tuple(examples))
 
 
-@lru_cache(maxsize=1)  # one metric after another is asked about the same texts
-def _divided(examples: tuple[Example, ...]) -> tuple[Example, ...]:
+@lru_cache(maxsize=1)  # several metrics score the same texts
+def _tokenized(examples: tuple[Example, ...]) -> tuple[Example, ...]:
     lists = iter(coco.tokens([texts for each in examples for texts in (each.hypotheses, each.references)]))
     return tuple(Example(tuple(next(lists)), tuple(next(lists))) for _ in examples)
 
 
 def _as_dicts(pairs: list[_Pair]) -> tuple[dict[int, list[str]], dict[int, list[str]]]:
-    """References and texts as pycocoevalcap takes them."""
+    """Return references and texts in the form that pycocoevalcap takes."""
     return (
-        {place: list(references) for place, (_, references) in enumerate(pairs)},
-        {place: [text] for place, (text, _) in enumerate(pairs)},
+        {i: list(references) for i, (_, references) in enumerate(pairs)},
+        {i: [text] for i, (text, _) in enumerate(pairs)},
     )
 
 
-# Both
+# Helpers of both
 
 
 class _Pair(NamedTuple):
@@ -282,31 +283,31 @@ class _Pair(NamedTuple):
     references: tuple[str, ...]
 
 
-def _once_each(
+def _score_once(
     examples: Sequence[Example], scored: Callable[[list[_Pair]], Iterable[float]]
 ) -> list[list[float]]:
-    """Scores of all hypotheses, for which each example's different texts are looked at once."""
-    pairs = [_Pair(text, example.references) for example in examples for text in _different(example)]
+    """Return the scores of all hypotheses. Each example's distinct texts are scored only once."""
+    pairs = [_Pair(text, example.references) for example in examples for text in _distinct(example)]
     found = iter(scored(pairs) if pairs else [])
-    return _spread(examples, [[float(next(found)) for _ in _different(example)] for example in examples])
+    return _for_all(examples, [[float(next(found)) for _ in _distinct(example)] for example in examples])
 
 
-def _spread(examples: Sequence[Example], found: Sequence[Sequence[float]]) -> list[list[float]]:
-    """From the scores of each example's different texts to those of all its hypotheses."""
+def _for_all(examples: Sequence[Example], found: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Return the scores of all hypotheses, given those of each example's distinct texts."""
     lists = []
     for example, scores in zip(examples, found, strict=True):
-        of = dict(zip(_different(example), scores, strict=True))
-        lists.append([of[text] for text in example.hypotheses])
+        score_of = dict(zip(_distinct(example), scores, strict=True))
+        lists.append([score_of[text] for text in example.hypotheses])
     return lists
 
 
-def _different(example: Example) -> list[str]:
+def _distinct(example: Example) -> list[str]:
     return list(dict.fromkeys(example.hypotheses))
 
 
 def _check_references(examples: Sequence[Example]) -> None:
-    for place, example in enumerate(examples):
+    for index, example in enumerate(examples):
         if not example.references:
-            raise ArgumentError(f"example {place} has no references: a text is scored beside at least one")
+            raise ArgumentError(f"example {index} has no references: a text is scored beside at least one")
         if not all(text.strip() for text in example.references):
-            raise ArgumentError(f"example {place} has an empty reference: leave it out")
+            raise ArgumentError(f"example {index} has an empty reference: leave it out")

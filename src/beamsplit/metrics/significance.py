@@ -1,7 +1,7 @@
-"""How sure a figure is, and whether one is larger than another: the bootstrap over inputs.
+"""Bootstrap intervals and comparisons of scores, over inputs.
 
-Inputs are drawn again, with replacement, as many as there are, and the figure is taken anew. That is a
-product of counts and statistics, for many draws at once; no text is looked at again.
+A draw takes as many inputs as there are, with replacement, and the score is computed anew. That is a product
+of counts and statistics, for many draws at once; no text is read again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _AT_ONCE = 2**22  # counts held at once: 32 MB
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Where the figure lies in all but a few draws."""
+    """The interval that a score lies in, in all but a few draws."""
 
     low: float
     high: float
@@ -31,7 +31,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What the second has over the first."""
+    """The second score minus the first, its interval, and its p-value."""
 
     difference: float
     low: float
@@ -42,7 +42,7 @@ class Comparison:
 def interval(
     score: Score, metric: Metric, *, draws: int = 1000, level: float = 0.95, seed: int = 0
 ) -> Interval:
-    """The percentile bootstrap interval of a figure. Of a single input it has no width."""
+    """Return the percentile bootstrap interval of a score. For a single input it has no width."""
     _check_metric(score, metric)
     rows = score.statistics
     return _middle(torch.cat([metric.score(some @ rows) for some in _counts(len(rows), draws, seed)]), level)
@@ -51,12 +51,12 @@ def interval(
 def compare(
     first: Score, second: Score, metric: Metric, *, draws: int = 1000, level: float = 0.95, seed: int = 0
 ) -> Comparison:
-    """How much larger the second figure is, its interval, and how often chance alone would do as much.
+    """Compare two scores by the paired bootstrap (Koehn 2004): each draw takes the same inputs for both.
 
-    The paired bootstrap (Koehn 2004): each draw takes the same inputs for both. `p` is sacreBLEU's, which
-    counts draws whose difference, without its sign, is above the mean draw's by more than the difference that
-    was found. Here "by as much" counts too, so that a set beside itself has p = 1, not the least there is.
-    Such a p is about half of a two-sided test's; whether the interval leaves out 0 is a two-sided test.
+    `p` is computed as in sacreBLEU, which counts the draws whose absolute difference exceeds the mean draw's
+    by more than the difference that was found. Here "by as much" counts too, so that a set compared
+    with itself has p = 1 and not the least possible. This p is about half of a two-sided test's. For a
+    two-sided test, look whether the interval contains 0.
     """
     _check_pair(first, second)
     _check_metric(first, metric)
@@ -73,25 +73,25 @@ def compare(
 
 
 def _counts(examples: int, draws: int, seed: int) -> Iterator[Tensor]:
-    """How often each draw has each example, a number of draws at a time: [some examples]."""
+    """Yield how often each draw has each example, for some draws at a time: [some examples]."""
     checks.at_least("draws", draws, 1)
     generator = torch.Generator().manual_seed(checks.at_least("seed", seed, 0))
     most = max(1, _AT_ONCE // examples)
     for start in range(0, draws, most):
         some = min(most, draws - start)
         drawn = torch.randint(examples, (some, examples), generator=generator)
-        places = drawn + examples * torch.arange(some).unsqueeze(1)
-        yield places.flatten().bincount(minlength=some * examples).view(some, examples).double()
+        cells = drawn + examples * torch.arange(some).unsqueeze(1)
+        yield cells.flatten().bincount(minlength=some * examples).view(some, examples).double()
 
 
-def _middle(figures: Tensor, level: float) -> Interval:
+def _middle(scores: Tensor, level: float) -> Interval:
     tail = (1 - checks.fraction("level", level)) / 2
-    low, high = figures.quantile(torch.tensor([tail, 1 - tail], dtype=torch.double)).tolist()
+    low, high = scores.quantile(torch.tensor([tail, 1 - tail], dtype=torch.double)).tolist()
     return Interval(low, high)
 
 
 def _p(differences: Tensor, found: float) -> float:
-    """(c + 1) / (draws + 1), c the draws that stray from their mean by the difference found or more."""
+    """Return (c + 1) / (draws + 1); c counts the draws above their mean by at least the difference found."""
     sizes = differences.abs()
     by_chance = int((sizes - sizes.mean() >= abs(found)).sum())
     return (by_chance + 1) / (len(sizes) + 1)

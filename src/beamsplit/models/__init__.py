@@ -1,4 +1,4 @@
-"""Models that come with the package, trained for the tasks of the paper: text or pictures in, lists out.
+"""Models that come with the package, trained for the tasks of the paper.
 
 load("en-fr").translate("I'm cold.")
 load("captioner").caption("photo.jpg")
@@ -6,7 +6,7 @@ load("questioner").ask("photo.jpg")
 load("complexity").predict(["photo.jpg"])
 
 Each of the first three is a torch module and a `StepModel`: `beamsplit.decode` takes it with any strategy,
-and texts or pictures as its inputs. The folder `cards` says what they learned from and how good they are.
+with texts or pictures as inputs. The cards in the folder `cards` describe their training data and quality.
 """
 
 from beamsplit.models.complexity import Complexity

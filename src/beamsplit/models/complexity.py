@@ -1,7 +1,7 @@
-"""How hard a picture is to search for people, predicted from what a network sees in it.
+"""Image complexity: how hard a picture is to search for people, predicted from its features.
 
-The paper's measure of image complexity: a support vector regressor on features, taught people's response
-times (Ionescu et al. 2016). Scores of a data set are split at one standard deviation from their mean.
+This is the paper's measure: a support vector regressor, trained on people's response times (Ionescu et al.
+2016). The scores of a data set are split at one standard deviation from their mean.
 
 scores = Complexity.load().predict(["dog.jpg", "street.jpg"])     [2]
 split(scores)                                                     ["simple", "complex"]
@@ -30,7 +30,7 @@ __all__ = ["Complexity", "distances", "roots", "split"]
 
 SHIPPED = storage.WEIGHTS / "complexity.safetensors"
 KIND = "complexity"
-_AT_ONCE = 1024  # pictures, for the sake of memory
+_AT_ONCE = 1024  # pictures to score at once, to save memory
 _DIMENSIONS = {
     "mean": 1,
     "components": 2,
@@ -44,22 +44,22 @@ _DIMENSIONS = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Complexity:
-    """A weighted sum of how like a picture is to some that people have seen."""
+    """A support vector regressor: a weighted sum of similarities to pictures of the training set."""
 
     projection: Projection
     scale: Tensor
-    """[short] What one step of `support` is worth."""
+    """[short] The size of one step of `support`."""
     support: Tensor
-    """[pictures short] Projected features of the pictures it remembers, in steps: int8."""
+    """[pictures short] The projected features of the support vectors, in steps: int8."""
     weights: Tensor
     """[pictures]"""
     gamma: float
-    """How fast likeness fades with the squared distance."""
+    """The gamma of the RBF kernel: how fast similarity falls with the squared distance."""
     offset: float
 
     @classmethod
     def load(cls, path: str | os.PathLike[str] | None = None) -> Complexity:
-        """One from a file that `save` wrote; without a path, the one that comes with the package."""
+        """Read a file that `save` wrote; without a path, the one that comes with the package."""
         file = SHIPPED if path is None else Path(path)
         tensors, description = storage.read(file)
         storage.check_kind(file, description, KIND)
@@ -74,7 +74,7 @@ class Complexity:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a file for `load`, whole or not at all, with numbers rounded as `storage` does."""
+        """Write a file for `load`, whole or not at all, with numbers rounded as in `storage`."""
         tensors = {
             "mean": self.projection.mean,
             "components": self.projection.components,
@@ -87,7 +87,7 @@ class Complexity:
         storage.write(Path(path), tensors, {"kind": KIND})
 
     def predict(self, pictures: Sequence[Picture] | Tensor) -> Tensor:
-        """A score for each picture, or each row of features [n 1280]: [n]; larger is harder."""
+        """Return a score for each picture, or for each row of features [n 1280] -> [n]. Larger is harder."""
         features = self._features(pictures)
         known = roots(self.projection.undo(self.support * self.scale))
         scores = [self._scores(part, known) for part in torch.split(features, _AT_ONCE)]
@@ -97,7 +97,7 @@ class Complexity:
         if isinstance(pictures, Tensor):
             features = pictures
         else:
-            from beamsplit.models import vision  # which needs more than torch
+            from beamsplit.models import vision  # needs more than torch
 
             features = vision.features(_several(pictures))
         width = self.projection.mean.shape[0]
@@ -115,12 +115,12 @@ class Complexity:
 
 
 def roots(features: Tensor) -> Tensor:
-    """Square roots, so that a difference between small features counts for more (as in Hellinger's)."""
+    """Return square roots, so that differences of small features count for more (Hellinger distance)."""
     return features.clamp(min=0).sqrt()
 
 
 def distances(a: Tensor, b: Tensor) -> Tensor:
-    """Squared distances between rows: [n d], [m d] -> [n m]."""
+    """Return squared distances between rows: [n d], [m d] -> [n m]."""
     squares = a.square().sum(1).unsqueeze(1) + b.square().sum(1)
     return (squares - 2 * a @ b.T).clamp(min=0)
 
@@ -128,9 +128,9 @@ def distances(a: Tensor, b: Tensor) -> Tensor:
 def split(
     scores: Sequence[float] | Tensor, *, mean: float | None = None, deviation: float | None = None
 ) -> list[str]:
-    """Which pictures are "simple", "average" and "complex": the mean, give or take a standard deviation.
+    """Label pictures "simple", "average" or "complex": within a standard deviation of the mean is average.
 
-    Those of `scores` count, which should then be a whole data set's, unless both are given.
+    Mean and deviation are those of `scores`, which should be of a whole data set, unless both are given.
 
     >>> split([1.0, 3.0, 3.0, 3.0, 5.0])
     ['simple', 'average', 'average', 'average', 'complex']
@@ -162,7 +162,7 @@ def _bounds(values: Tensor, mean: float | None, deviation: float | None) -> tupl
 
 
 def _numbers(scores: Any) -> Tensor:
-    """Scores as float64 [n]."""
+    """Return scores as float64 [n]."""
     try:
         values = torch.as_tensor(checks.once(scores), dtype=torch.float64)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -170,13 +170,13 @@ def _numbers(scores: Any) -> Tensor:
     if values.ndim != 1:
         raise ArgumentError(f"scores must be a list of numbers, not {checks.shown(scores)}")
     if not values.isfinite().all():
-        place = values.isfinite().tolist().index(False)
-        raise ArgumentError(f"scores[{place}] is {values[place]:g}: scores must be finite, leave it out")
+        index = values.isfinite().tolist().index(False)
+        raise ArgumentError(f"scores[{index}] is {values[index]:g}: scores must be finite, leave it out")
     return values
 
 
 def _several(pictures: Any) -> Sequence[Picture]:
-    """A lone picture is a mistake, also where Python could walk through it."""
+    """Raise unless this is a list of pictures: a single picture may be iterable too."""
     if isinstance(pictures, (str, bytes)) or not isinstance(pictures, Sequence):
         raise ArgumentError(
             f"pictures must be a list of pictures, not one {type(pictures).__name__}: write [picture]"
@@ -200,7 +200,7 @@ def _kind(tensor: Tensor) -> str:
 
 
 def _check_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
-    """Whether a file has what a predictor is made of, and in fitting shapes."""
+    """Raise unless a file has the tensors of a predictor, in matching shapes."""
     for name, dimensions in _DIMENSIONS.items():
         if name not in tensors or tensors[name].ndim != dimensions:
             raise ArgumentError(f"{path} has no {name} of {dimensions} dimensions: make the file anew")

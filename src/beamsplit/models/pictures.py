@@ -16,7 +16,7 @@ from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses
 from beamsplit.jobs.batches import decode_in_batches
 from beamsplit.models import storage, vision
-from beamsplit.models.text import BEGIN, END, Words, unspeakable
+from beamsplit.models.text import BEGIN, END, Vocabulary, mask_special_tokens
 from beamsplit.models.unconditioned import Unconditioned
 from beamsplit.models.vision import Picture
 from beamsplit.strategies import Strategy
@@ -48,7 +48,7 @@ class PictureModel(nn.Module, abc.ABC):
     end = END
     kind: ClassVar[str]
 
-    def __init__(self, words: Words, sizes: PictureSizes, dropout: float = 0.0) -> None:
+    def __init__(self, words: Vocabulary, sizes: PictureSizes, dropout: float = 0.0) -> None:
         super().__init__()
         self.words = words
         self.sizes = sizes
@@ -125,7 +125,7 @@ class PictureModel(nn.Module, abc.ABC):
     def _tell(self, heard: Tensor, state: State) -> tuple[Tensor, State]:
         told, (hidden, cell) = self.lstm(heard, (state.hidden.unsqueeze(0), state.cell.unsqueeze(0)))
         logits = self.logits(self.output(told[:, -1]))
-        return unspeakable(logits), State(hidden.squeeze(0), cell.squeeze(0))
+        return mask_special_tokens(logits), State(hidden.squeeze(0), cell.squeeze(0))
 
     def features(self, pictures: Sequence[Picture] | Tensor) -> Tensor:
         """[pictures 1280] what the network sees of them; features are checked and given back."""
@@ -152,8 +152,8 @@ class PictureModel(nn.Module, abc.ABC):
         tensors, description = storage.read(path)
         storage.check_kind(path, description, cls.kind)
         with storage.fitting(path):
-            words, sizes = Words(description["words"]), PictureSizes(**description["sizes"])
-            return storage.filled(lambda: cls(words, sizes), tensors)
+            words, sizes = Vocabulary(description["words"]), PictureSizes(**description["sizes"])
+            return storage.build_with_weights(lambda: cls(words, sizes), tensors)
 
 
 class Captioner(PictureModel):

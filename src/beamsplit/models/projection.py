@@ -1,4 +1,4 @@
-"""The linear map by which features were made shorter, and the way back."""
+"""The projection of features to fewer dimensions, and back."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Projection:
             )
 
     def project(self, values: Tensor) -> Tensor:
-        """Make features shorter: [n long] -> [n short]."""
+        """Project features to fewer dimensions: [n long] -> [n short]."""
         _check_width("project", values, self.components.shape[1])
         return (values - self.mean) @ self.components.T
 
     def undo(self, values: Tensor) -> Tensor:
         """Return the features that project to these values: [n short] -> [n long].
 
-        What lay outside the components is lost.
+        What the components do not span is lost.
         """
         _check_width("undo", values, self.components.shape[0])
         return values @ self.components + self.mean

@@ -1,4 +1,4 @@
-"""Little scenes, painted here: pictures to begin with where there are no others."""
+"""Sample pictures, painted by this program, for users who have none at hand."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WIDTH, HEIGHT = 480, 360
 
 @cache
 def painted(name: str) -> bytes:
-    """A PNG file, the same on every machine, but for what Pillow's next version may round otherwise."""
+    """Return a PNG file. It is the same on every machine, unless versions of Pillow round differently."""
     extras.need("PIL", "a sample picture", "vision")
     extras.need("numpy", "a sample picture", "vision")
     image = _photographed(SCENES[name]())
@@ -32,11 +32,11 @@ def painted(name: str) -> bytes:
     return file.getvalue()
 
 
-# The painter's tools
+# Drawing
 
 
 class Canvas:
-    """A picture under way; the random numbers are the same every time."""
+    """A picture to draw on, with random numbers that are the same every time."""
 
     def __init__(self, seed: int) -> None:
         from PIL import Image, ImageDraw
@@ -55,13 +55,13 @@ class Canvas:
         self.draw.ellipse([x - width, y - height, x + width, y + height], fill=colour)
 
     def somewhere(self, radius: float) -> tuple[float, float]:
-        """A place in a disc around the middle, a little flatter than a circle."""
+        """Return a random point in a disc around the middle, a little flatter than a circle."""
         angle, distance = self.random.random() * math.tau, radius * self.random.random() ** 0.5
         return WIDTH / 2 + distance * math.cos(angle), HEIGHT / 2 + 0.94 * distance * math.sin(angle)
 
 
 def _photographed(canvas: Canvas) -> Image.Image:
-    """A little out of focus, with a little grain: the network has only seen photographs."""
+    """Blur a picture and add noise: the network has only seen photographs."""
     import numpy as np
     from PIL import Image, ImageFilter
 
@@ -151,13 +151,13 @@ def pizza() -> Canvas:
         canvas.disc(*canvas.somewhere(125), size, size * 0.8, canvas.random.choice(cheese))
     for i in range(15):  # salami, evenly: a sunflower's spiral
         distance = 125 * math.sqrt(i + 0.6) / 4.1
-        place = 240 + distance * math.cos(2.4 * i), 180 + 0.94 * distance * math.sin(2.4 * i)
-        canvas.disc(*place, 19, 17, (150, 35, 25))
-        canvas.disc(*place, 16, 14, (185, 55, 40))
+        point = 240 + distance * math.cos(2.4 * i), 180 + 0.94 * distance * math.sin(2.4 * i)
+        canvas.disc(*point, 19, 17, (150, 35, 25))
+        canvas.disc(*point, 16, 14, (185, 55, 40))
     for _ in range(26):
         canvas.disc(*canvas.somewhere(120), 8, 4, (50, 100, 35))
     return canvas
 
 
 SCENES: dict[str, Callable[[], Canvas]] = {"boat": boat, "pizza": pizza, "bus": bus, "clock": clock}
-"""What can be painted, by name."""
+"""The pictures, by name."""

@@ -1,7 +1,7 @@
-"""Weights in files: safetensors, with large matrices as small whole numbers and a scale for each row.
+"""Files of weights: safetensors, with large matrices quantised to small integers and a scale for each row.
 
-A network's file holds its tensors and, as text beside them, whatever else it takes to build it: sizes,
-vocabulary. Nothing in it can run code.
+A file holds the tensors of a network and, as text, what else is needed to build it: sizes and vocabulary.
+Nothing in it can run code.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from beamsplit.files import write_bytes
 
 __all__ = [
     "WEIGHTS",
+    "build_with_weights",
     "check_kind",
-    "filled",
     "fingerprint",
     "fitting",
     "kind",
@@ -36,35 +36,35 @@ __all__ = [
 M = TypeVar("M", bound=nn.Module)
 
 WEIGHTS = Path(__file__).parent / "weights"
-"""What comes with the package."""
+"""The folder of the weights that come with the package."""
 
 _DESCRIPTION = "beamsplit"
-_SCALE = "/scale"  # the name of a matrix's scales, after its own
+_SCALE = "/scale"  # what is added to a matrix's name for its scales
 _SMALL = 4096  # tensors of fewer numbers stay as they are
 
 
 def write(
     path: Path, tensors: Mapping[str, Tensor], description: Mapping[str, Any], *, bits: Literal[6, 8] = 8
 ) -> None:
-    """A file of these, with every large matrix rounded to so many bits."""
+    """Write a file of these tensors, with every large matrix rounded to so many bits."""
     packed: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
         packed.update(_pack(name, tensor.detach().cpu(), bits))
-    # One entry of text only: with more, their order in the file would be a matter of chance.
+    # One entry of text only: with more, their order in the file would vary.
     write_bytes(path, save(packed, {_DESCRIPTION: json.dumps(description)}))
 
 
 def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What `write` was given, as float32 (rounded)."""
+    """Read what `write` wrote: the tensors as float32, rounded, and the description."""
     with _opened(path) as file:
         packed = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         description = _description(file)
     return {name: _unpack(name, packed) for name in packed if not name.endswith(_SCALE)}, description
 
 
-def filled(build: Callable[[], M], tensors: Mapping[str, Tensor]) -> M:
-    """A network with these weights, ready for use."""
-    # Building draws random numbers, and those of the caller's are none of our business.
+def build_with_weights(build: Callable[[], M], tensors: Mapping[str, Tensor]) -> M:
+    """Build a network with these weights, ready for use."""
+    # Building draws random numbers, which must not change those that the caller draws.
     with torch.random.fork_rng(devices=[]):
         network = build()
     network.load_state_dict(tensors)
@@ -74,7 +74,7 @@ def filled(build: Callable[[], M], tensors: Mapping[str, Tensor]) -> M:
 
 @contextmanager
 def fitting(path: Path) -> Iterator[None]:
-    """Whatever does not fit together when a model is built from a file is the file's fault."""
+    """Raise an `ArgumentError` that blames the file for any error in building a model from it."""
     try:
         yield
     except (KeyError, TypeError, RuntimeError, ValueError) as error:
@@ -83,13 +83,13 @@ def fitting(path: Path) -> Iterator[None]:
 
 
 def kind(path: Path) -> str | None:
-    """What kind of model is in a file, from its beginning alone."""
+    """Return the kind of model in a file. Only the beginning of the file is read."""
     with _opened(path) as file:
         return _description(file).get("kind")
 
 
 def check_kind(path: Path, description: Mapping[str, Any], kind: str) -> None:
-    """Whether a file is one of that kind of model."""
+    """Raise unless a file holds this kind of model."""
     found = description.get("kind")
     if found != kind:
         raise ArgumentError(
@@ -98,7 +98,7 @@ def check_kind(path: Path, description: Mapping[str, Any], kind: str) -> None:
 
 
 def fingerprint(tensors: Iterable[Tensor]) -> str:
-    """What tells these numbers from others."""
+    """Return a short hash of these tensors."""
     digest = hashlib.sha256()
     for tensor in tensors:
         digest.update(f"{list(tensor.shape)} {tensor.dtype}".encode())
@@ -107,7 +107,7 @@ def fingerprint(tensors: Iterable[Tensor]) -> str:
 
 
 def rounded(tensor: Tensor, bits: Literal[6, 8] = 8) -> Tensor:
-    """The tensor as it is after being written and read."""
+    """Return the tensor as it is after being written and read."""
     return _unpack("", _pack("", tensor, bits))
 
 
@@ -135,25 +135,26 @@ def _pack(name: str, tensor: Tensor, bits: int) -> dict[str, Tensor]:
     most = 2 ** (bits - 1) - 1
     scale = (tensor.abs().amax(1, keepdim=True) / most).clamp(min=torch.finfo(torch.float32).tiny)
     whole = (tensor / scale).round().to(torch.int8).contiguous()
-    return {name: whole if bits == 8 else _four_in_three(whole), name + _SCALE: scale.squeeze(1)}
+    return {name: whole if bits == 8 else _pack_6bit(whole), name + _SCALE: scale.squeeze(1)}
 
 
 def _unpack(name: str, packed: Mapping[str, Tensor]) -> Tensor:
     tensor = packed[name]
     if name + _SCALE in packed:
-        whole = tensor if tensor.dtype == torch.int8 else _four_of_three(tensor)
+        whole = tensor if tensor.dtype == torch.int8 else _unpack_6bit(tensor)
         return whole.float() * packed[name + _SCALE].unsqueeze(1)
     return tensor.float() if tensor.is_floating_point() else tensor
 
 
-def _four_in_three(whole: Tensor) -> Tensor:
-    """Numbers from -32 to 31, [rows columns], in bytes [rows columns*3/4]."""
+def _pack_6bit(whole: Tensor) -> Tensor:
+    """Pack four integers from -32 to 31 into three bytes: [rows columns] -> [rows columns*3/4]."""
     a, b, c, d = (whole.int() + 32).view(len(whole), -1, 4).unbind(2)
     first, second, third = a << 2 | b >> 4, (b & 15) << 4 | c >> 2, (c & 3) << 6 | d
     return torch.stack([first, second, third], 2).flatten(1).to(torch.uint8)
 
 
-def _four_of_three(packed: Tensor) -> Tensor:
+def _unpack_6bit(packed: Tensor) -> Tensor:
+    """Undo `_pack_6bit`: [rows columns*3/4] -> [rows columns]."""
     first, second, third = packed.view(len(packed), -1, 3).unbind(2)
     numbers = first >> 2, (first & 3) << 4 | second >> 4, (second & 15) << 2 | third >> 6, third & 63
     return torch.stack(numbers, 2).flatten(1).to(torch.int8) - 32

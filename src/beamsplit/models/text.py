@@ -1,4 +1,4 @@
-"""Text to numbers and back: word pieces for translation, words for captions and questions."""
+"""Text to token ids and back: word pieces for translation, words for captions and questions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,17 @@ from torch import Tensor
 
 from beamsplit.errors import ArgumentError
 
-__all__ = ["BEGIN", "END", "PAD", "UNKNOWN", "Pieces", "Words", "normalised", "words_of"]
+__all__ = [
+    "BEGIN",
+    "END",
+    "PAD",
+    "UNKNOWN",
+    "Pieces",
+    "Vocabulary",
+    "mask_special_tokens",
+    "normalised",
+    "words_of",
+]
 
 PAD, UNKNOWN, BEGIN, END = range(4)
 """The first ids of every vocabulary."""
@@ -23,10 +33,10 @@ _WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*|'[^\W\d_]+")
 
 
 def normalised(text: str) -> str:
-    r"""Text as the translator reads and writes it: composed letters, straight apostrophes, plain spaces.
+    r"""Normalise text as the translator does: composed letters, straight apostrophes, plain spaces.
 
-    French sets narrow or no-break spaces before some signs, and its texts do so unevenly. Here they are
-    all plain, in training, in output and in scoring.
+    Some French texts have narrow or no-break spaces before some signs, others have none. Here all are plain
+    spaces, in training, in output and in scoring.
 
     >>> normalised("Qu’est-ce\u202f? ")
     "Qu'est-ce ?"
@@ -35,7 +45,7 @@ def normalised(text: str) -> str:
 
 
 class Pieces:
-    """Word pieces of a sentencepiece model, from its bytes."""
+    """A vocabulary of word pieces, from the bytes of a sentencepiece model."""
 
     def __init__(self, model: bytes) -> None:
         self.model = model
@@ -45,17 +55,17 @@ class Pieces:
         return int(self._processor.vocab_size())
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Pieces of texts that are normalised, without begin or end."""
+        """Return the ids of normalised texts, without begin and end tokens."""
         return self._processor.encode(list(texts))  # type: ignore[no-any-return]
 
     def text(self, ids: Sequence[int]) -> str:
         return str(self._processor.decode([i for i in ids if i > END]))
 
 
-class Words:
+class Vocabulary:
     """A vocabulary of whole words, in lower case.
 
-    >>> words = Words(["a", "man", "'s", "hat"])
+    >>> words = Vocabulary(["a", "man", "'s", "hat"])
     >>> words.ids("A man's hat.")
     [4, 5, 6, 7]
     >>> words.text([4, 5, 6, 7, END])
@@ -64,13 +74,13 @@ class Words:
 
     def __init__(self, words: Sequence[str]) -> None:
         self.words = tuple(words)
-        self._ids = {word: place + END + 1 for place, word in enumerate(self.words)}
+        self._ids = {word: index + END + 1 for index, word in enumerate(self.words)}
         if len(self._ids) != len(self.words):
             raise ArgumentError("words must be different from each other")
 
     @classmethod
-    def counted(cls, texts: Iterable[str], at_least: int) -> Words:
-        """The words that occur so often, most frequent first."""
+    def counted(cls, texts: Iterable[str], at_least: int) -> Vocabulary:
+        """Make a vocabulary of the words that occur at least so often, most frequent first."""
         counts = Counter(word for text in texts for word in words_of(text))
         often = [word for word, count in counts.items() if count >= at_least]
         return cls(sorted(often, key=lambda word: (-counts[word], word)))
@@ -82,7 +92,7 @@ class Words:
         return [self._ids.get(word, UNKNOWN) for word in words_of(text)]
 
     def id(self, word: str) -> int | None:
-        """The id of a word, if it is there."""
+        """Return the id of a word, or None if it is not in the vocabulary."""
         return self._ids.get(word)
 
     def text(self, ids: Sequence[int]) -> str:
@@ -90,11 +100,11 @@ class Words:
 
 
 def words_of(text: str) -> list[str]:
-    """Words in lower case, without punctuation; an ending such as 's is a word."""
+    """Return the words of a text in lower case, without punctuation. An ending such as 's is a word."""
     return _WORD.findall(normalised(text).lower())
 
 
-def unspeakable(logits: Tensor) -> Tensor:
-    """Logits [rows vocab] in which padding, the unknown word and the beginning cannot be said."""
+def mask_special_tokens(logits: Tensor) -> Tensor:
+    """Set the logits [rows vocab] of padding, the unknown word and the begin token to -inf, in place."""
     logits[..., :END] = -float("inf")
     return logits

@@ -16,7 +16,7 @@ from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses
 from beamsplit.jobs.batches import decode_in_batches
 from beamsplit.models import inputs, storage
-from beamsplit.models.text import BEGIN, END, PAD, UNKNOWN, Pieces, normalised, unspeakable
+from beamsplit.models.text import BEGIN, END, PAD, UNKNOWN, Pieces, mask_special_tokens, normalised
 from beamsplit.models.unconditioned import Unconditioned
 from beamsplit.strategies import Strategy
 from beamsplit.strategies.defaults import DEFAULTS, default_strategy
@@ -143,7 +143,7 @@ class Translator(nn.Module):
         embedded = self.embedding(tokens).unsqueeze(1)
         hidden, asking, writing = self._decode(embedded, state)
         logits = self.logits(hidden.squeeze(1))
-        return unspeakable(logits), State(state.memory, state.owner, asking, writing)
+        return mask_special_tokens(logits), State(state.memory, state.owner, asking, writing)
 
     def select(self, state: State, rows: Tensor) -> State:
         return State(state.memory, *(part.index_select(0, rows) for part in state[1:]))
@@ -235,4 +235,6 @@ class Translator(nn.Module):
         storage.check_kind(path, description, "translator")
         with storage.fitting(path):
             pieces = Pieces(bytes(tensors.pop("pieces").tolist()))
-            return storage.filled(lambda: cls(pieces, TranslatorSizes(**description["sizes"])), tensors)
+            return storage.build_with_weights(
+                lambda: cls(pieces, TranslatorSizes(**description["sizes"])), tensors
+            )

@@ -1,4 +1,4 @@
-"""A conditional model that is told nothing: U(y), as `AntiLanguageModel` needs it."""
+"""A conditional model without its condition: the language model U(y) for `AntiLanguageModel`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Unconditioned"]
 
 
 class Conditional(JoinableModel, Protocol):
-    """A model trained with its condition left out now and then, so that it can do without."""
+    """A model that also works without its condition, which was left out at times in training."""
 
     end: int
 
@@ -22,7 +22,7 @@ class Conditional(JoinableModel, Protocol):
 
 
 class Unconditioned:
-    """The same network; of the inputs only their number counts."""
+    """The same network, without its condition: only the number of inputs matters."""
 
     def __init__(self, model: Conditional) -> None:
         self._model = model

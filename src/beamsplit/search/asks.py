@@ -1,4 +1,4 @@
-"""What a search asks of the world. It does no I/O of its own: it yields these, and is sent the answers.
+"""The requests of a search. It does no I/O of its own: it yields these, and is sent the answers.
 
     Start(room)               -> the model's first answer, one row an input
     Advance(tokens, parents)  -> its answer after these tokens, one row a token

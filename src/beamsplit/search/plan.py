@@ -1,4 +1,4 @@
-"""What a strategy tells the search: a plan, and the rule by which one step picks survivors."""
+"""The plan that a strategy gives to the search, and the rule by which one step picks survivors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Schedule: TypeAlias = Literal["lockstep", "staggered"]
 
 
 class Ranked(NamedTuple):
-    """How a rule values every listed extension of every beam."""
+    """The values that a rule gives to every listed extension of every beam."""
 
     order: Tensor  # [batch group beam k] what survivors are picked by, before any penalty
     score: Tensor  # [batch group beam k] what the survivor's score will be, before any penalty

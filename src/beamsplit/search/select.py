@@ -26,7 +26,7 @@ __all__ = ["GroupPenalty", "Picks", "Selection", "settle", "split_ends"]
 
 @dataclass(frozen=True, slots=True)
 class Picks:
-    """What groups have picked, best first, or one for each beam if they sample. [batch group pick]"""
+    """The picks of groups, best first, or one for each beam if they sample. [batch group pick]"""
 
     parent: Tensor  # beam that is extended
     token: Tensor
@@ -99,7 +99,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class GroupPenalty:
-    """What groups that step together pay for repeating each other."""
+    """The penalties of groups that step together, for repeating each other."""
 
     term: Diversity
     strengths: Tensor  # [group 1 1]

@@ -1,4 +1,4 @@
-"""What does not change during a search."""
+"""The constants of a search: everything that does not change while it runs."""
 
 from __future__ import annotations
 

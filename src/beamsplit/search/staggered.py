@@ -36,7 +36,7 @@ _ROOTS = 0  # the first answer, as a source
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """What a group held at one time step, for later groups to see. -1: no token there."""
+    """The tokens of a group at one time step, for later groups to see. -1: no token there."""
 
     beams: Tensor  # [batch e time+1] what was picked at this step, with all that came before
     finished: Tensor  # [batch f length] hypotheses from earlier steps

@@ -1,4 +1,4 @@
-"""What a search holds: live beams, and the hypotheses that each group has finished.
+"""The state of a search: live beams, and the hypotheses that each group has finished.
 
 Batch, group and beam are axes of every tensor here. -1 fills token places that hold nothing, and a score of
 -inf marks a slot that holds nothing; there are no other flags.

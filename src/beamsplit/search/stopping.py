@@ -17,7 +17,7 @@ __all__ = ["Settled", "Stopping", "StoppingRule", "fresh_scores", "stopping_rule
 
 
 class StoppingRule(Protocol):
-    """How a group is judged to be done. A scorer may bring its own, as its attribute `stopping`."""
+    """The rule by which a group is done. A scorer may bring its own, as its attribute `stopping`."""
 
     @property
     def takes_unfinished(self) -> bool:

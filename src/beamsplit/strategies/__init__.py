@@ -1,4 +1,4 @@
-"""The strategies: how one step picks survivors. One strategy a file."""
+"""The strategies: how each step picks the beams that survive. One strategy a file."""
 
 from typing import TYPE_CHECKING
 

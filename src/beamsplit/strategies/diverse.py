@@ -15,12 +15,12 @@ __all__ = ["DiverseBeamSearch"]
 
 @dataclass(frozen=True, kw_only=True)
 class DiverseBeamSearch:
-    """Groups of beams, each penalised for saying what the groups before it have said.
+    """Groups of beams, each penalised for repeating what the groups before it hold.
 
-    The first group is a beam search of width `beams_per_group`. `strength` weighs the penalty: one
-    number, or one a group. With schedule="lockstep" all groups take a step together, in one call of the
-    model; with "staggered", the paper's parallel form, group g runs g steps behind the first, and the
-    model must be able to `join` states. The results are the same.
+    The first group is a beam search of width `beams_per_group`. `strength` is the weight of the penalty: one
+    number, or one for each group. With schedule="lockstep" all groups step together, in one call of the
+    model. With "staggered", the paper's parallel form, group g runs g steps behind the first, and the model
+    must be able to `join` states. The results are the same.
     """
 
     groups: int

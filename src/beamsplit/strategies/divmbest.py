@@ -27,10 +27,10 @@ _Kept = list[list[Hypothesis]]  # of each input
 
 @dataclass(frozen=True, kw_only=True)
 class DivMBest:
-    """Whole beam searches one after another; each keeps its best and avoids those kept before.
+    """Beam searches one after another. Each keeps its best hypothesis and avoids those kept before.
 
-    Costs `runs` times a beam search, and of each run's `beams` results all but one are thrown away:
-    the waste that Diverse Beam Search was made to avoid.
+    It costs as much as `runs` beam searches, and all but one of the `beams` results of each run are thrown
+    away. Diverse Beam Search avoids that waste.
     """
 
     runs: int

@@ -1,4 +1,4 @@
-"""Sampling: alone, or in groups that keep out of each other's way."""
+"""Sampling, independently or in diverse groups."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["DiverseSampling", "Sampling"]
 
 @dataclass(frozen=True)
 class _Draw:
-    """Every beam is a chain of its own, extended by one token drawn from the model's distribution.
+    """Extend every beam, independently of the others, by a token drawn from the model's distribution.
 
-    The largest of log-probability plus Gumbel noise is a draw, so drawing is picking by perturbed keys,
-    and penalties and short lists work as they do elsewhere.
+    The token with the largest log-probability plus Gumbel noise is such a draw. So drawing is picking by
+    perturbed keys, and penalties and candidate lists work as for other rules.
     """
 
     temperature: float
@@ -65,7 +65,7 @@ class _Draw:
         return ((picked > bound) | (bound == -torch.inf)).all(-1)
 
     def _truncate(self, gain: Tensor) -> Tensor:
-        """Tempered log-probabilities [rows vocab], -inf for tokens that may not be drawn."""
+        """Return log-probabilities after temperature [rows vocab], -inf for tokens that may not be drawn."""
         tempered = torch.log_softmax(gain / self.temperature, dim=-1)
         nothing = gain.amax(1, keepdim=True) == -torch.inf  # all ruled out: not an error, but a dead end
         tempered = tempered.masked_fill(nothing, -torch.inf)
@@ -80,7 +80,7 @@ class _Draw:
 
 
 def _nucleus_floor(log_prob: Tensor, floor: Tensor, mass: float) -> Tensor:
-    """The lowest log-probability in the smallest set that holds this share of what is above `floor`."""
+    """Return the lowest log-probability in the smallest set with this share of the mass above `floor`."""
     ranked = log_prob.sort(dim=1, descending=True).values
     prob = ranked.exp().masked_fill(ranked < floor, 0.0)
     # A running sum is taken row by row, so that its rounding does not depend on the rows beside it.
@@ -98,7 +98,7 @@ def _log(p: float) -> float:
 class Sampling:
     """Independent samples: ancestral, or truncated by top_k, min_p and top_p, in this order.
 
-    Temperature comes first. Tokens as likely as the last one admitted are admitted too.
+    Temperature is applied first. Tokens as likely as the last one admitted are admitted too.
     """
 
     samples: int
@@ -118,10 +118,10 @@ class Sampling:
 
 @dataclass(frozen=True, kw_only=True)
 class DiverseSampling:
-    """Diverse groups that sample instead of maximise.
+    """Diverse groups that sample instead of maximising.
 
-    Temperature and truncation shape the model's own distribution; each group then draws from it times
-    exp(-strength * penalty), so that a penalty never lets in a token the model does not trust.
+    Temperature and truncation are applied to the model's own distribution. Each group then draws from it
+    times exp(-strength * penalty). So a penalty never lets in a token that truncation has ruled out.
     """
 
     groups: int

@@ -18,7 +18,7 @@ __all__ = ["DiverseSiblings"]
 
 @dataclass(frozen=True)
 class _RankSiblings:
-    """An extension loses `rate` for each place it has among the extensions of its beam, from 1."""
+    """Subtract `rate` times its rank, from 1, among the extensions of its beam from an extension's score."""
 
     rate: float
     rank_root: bool
@@ -41,8 +41,8 @@ class _RankSiblings:
             total = score.unsqueeze(-1) + gain
             return Ranked(total, total, score + lists.rest)
         # Lists are sorted by token, so that of equal siblings the lower token comes first.
-        place = gain.argsort(dim=-1, descending=True, stable=True).argsort(dim=-1) + 1
-        total = score.unsqueeze(-1) + (gain - self.rate * place.to(gain.dtype))
+        rank = gain.argsort(dim=-1, descending=True, stable=True).argsort(dim=-1) + 1
+        total = score.unsqueeze(-1) + (gain - self.rate * rank.to(gain.dtype))
         # An unlisted sibling as good as the last one listed may come right after those that are better.
         ahead = (gain > lists.rest.unsqueeze(-1)).sum(-1).to(gain.dtype)
         return Ranked(total, total, score + (lists.rest - self.rate * (ahead + 1)))
@@ -58,12 +58,11 @@ class _RankSiblings:
 class DiverseSiblings:
     """Beam search in which the k-th best extension of a beam loses rate * k.
 
-    A beam's second choice must then beat other beams' first ones by a margin, so fewer survivors share
-    a parent. With rate=0 it is beam search.
+    The second-best extension of a beam must then beat other beams' best ones by a margin, so fewer survivors
+    share a parent. With rate=0 it is beam search.
 
-    First tokens are not ranked, unless `rank_root`: they all extend one empty prefix, and a token's rank
-    there would cancel its later ranks, where they should count (rate * (1 + 2) is as much as rate * (2 +
-    1)).
+    First tokens are not ranked, unless `rank_root`. They all extend one empty prefix, and their ranks could
+    cancel later ranks: rate * (1 + 2) equals rate * (2 + 1).
     """
 
     beams: int

@@ -20,8 +20,8 @@ __all__ = ["StochasticBeamSearch"]
 class _TopGumbels:
     """Keep the extensions of highest perturbed log-probability.
 
-    A beam's score is the largest perturbed log-probability of any sequence that begins with it; its
-    extensions' are drawn given that the largest of them equals it.
+    A beam's score is the largest perturbed log-probability of any sequence that begins with it. The scores of
+    its extensions are drawn under the condition that the largest of them equals it.
     """
 
     noisy = True
@@ -54,9 +54,9 @@ class _TopGumbels:
 
 
 def _given_maximum(value: Tensor, largest: Tensor, maximum: Tensor) -> Tensor:
-    """Gumbel variables `value`, of which `largest` is the largest, moved so that it becomes `maximum`.
+    """Shift Gumbel variables, of which `largest` is the largest, so that it becomes `maximum`.
 
-    The form of the paper's appendix B, which neither overflows nor cancels.
+    This is the form of the paper's appendix B, which neither overflows nor cancels.
     """
     v = maximum - value + torch.log1p(-torch.exp(value - largest))
     moved = maximum - v.clamp(min=0) - torch.log1p(torch.exp(-v.abs()))
@@ -67,7 +67,7 @@ def _given_maximum(value: Tensor, largest: Tensor, maximum: Tensor) -> Tensor:
 class StochasticBeamSearch:
     """`beams` different sequences, sampled without replacement from the model.
 
-    A hypothesis's score is its perturbed log-probability, which importance weights are computed from.
+    The score of a hypothesis is its perturbed log-probability. Importance weights are computed from it.
     """
 
     beams: int

@@ -1,4 +1,4 @@
-"""A recorded search as a picture: its tree of branches from left to right, as SVG.
+"""Pictures of recorded searches: the tree of branches, from left to right, as SVG.
 
 draw([recording])                                    # one search
 draw([of_beam_search, of_diverse_beam_search])       # one above the other, to compare
@@ -20,55 +20,55 @@ from beamsplit.tree.nodes import Node, nodes_of, only
 
 __all__ = ["draw"]
 
-_WIDEST, _HIGHEST = 2000, 1200  # pixels, before details are left out
+_MAX_WIDTH, _MAX_HEIGHT = 2000, 1200  # pixels: beyond these, details are left out
 
 Wanted = Callable[[Node], bool]
 Columns = Callable[[Sequence[Sequence[Node]]], list[range]]
 
-# By what the caller says of `dropped` and `fold`: what to try, one after the other.
-_EVERY, _LIVED, _KEPT = (lambda _: True), attrgetter("lived"), attrgetter("kept")
+# What to try, one after the other, for each value of `dropped` and of `fold`.
+_ALL, _LIVED, _KEPT = (lambda _: True), attrgetter("lived"), attrgetter("kept")
 _BRANCHES: dict[bool | None, list[Wanted]] = {
-    None: [_EVERY, _LIVED, _KEPT],
-    True: [_EVERY],
+    None: [_ALL, _LIVED, _KEPT],
+    True: [_ALL],
     False: [_KEPT],
 }
 _COLUMNS: dict[bool | None, list[Columns]] = {None: [single, folded], True: [folded], False: [single]}
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
-    """How much of the searches to draw, and how."""
+class _Detail:
+    """How much of the searches to draw."""
 
     wanted: Wanted
     columns: Columns
-    letters: int  # of a token, at most
+    letters: int  # the most to show of a token
 
 
 def draw(recordings: Sequence[Recording], *, dropped: bool | None = None, fold: bool | None = None) -> str:
-    """The searches as a picture, one above the other, on one scale of steps.
+    """Draw searches as one picture, one above the other, on one scale of steps.
 
     Args:
-        recordings: those to draw.
-        dropped: whether to draw branches that lead to no hypothesis; by default, those there is room for.
-        fold: whether to draw steps in which nothing forks or ends as one; by default, if it gets too wide.
+        recordings: the searches to draw.
+        dropped: whether to draw branches that lead to no hypothesis. By default, those that fit.
+        fold: whether to draw steps in which nothing forks or ends as one. By default, if it is too wide.
     """
     _check(recordings)
     whole = [nodes_of(recording) for recording in recordings]
-    *ways, last = _ways(dropped, fold)
-    for way in ways:
-        trees = [only(nodes, way.wanted) for nodes in whole]
-        if least_height(trees) <= _HIGHEST:
-            layout = _laid_out(recordings, whole, trees, way)
-            if layout.width <= _WIDEST and layout.height <= _HIGHEST:
+    *details, last = _details(dropped, fold)
+    for detail in details:
+        trees = [only(nodes, detail.wanted) for nodes in whole]
+        if least_height(trees) <= _MAX_HEIGHT:
+            layout = _lay_out(recordings, whole, trees, detail)
+            if layout.width <= _MAX_WIDTH and layout.height <= _MAX_HEIGHT:
                 return picture(layout)
-    return picture(_laid_out(recordings, whole, [only(nodes, last.wanted) for nodes in whole], last))
+    return picture(_lay_out(recordings, whole, [only(nodes, last.wanted) for nodes in whole], last))
 
 
-def _ways(dropped: bool | None, fold: bool | None) -> list[_Way]:
-    """From the richest to the plainest, which is to do if none is small enough."""
+def _details(dropped: bool | None, fold: bool | None) -> list[_Detail]:
+    """Return the levels of detail, from the most to the least, which is drawn if none is small enough."""
     branches, columns = _BRANCHES[dropped], _COLUMNS[fold]
-    ways = [_Way(wanted, each, 16) for wanted in branches for each in columns]
-    return ways + [_Way(branches[-1], columns[-1], letters) for letters in (12, 9, 6)]
+    details = [_Detail(wanted, each, 16) for wanted in branches for each in columns]
+    return details + [_Detail(branches[-1], columns[-1], letters) for letters in (12, 9, 6)]
 
 
 def _check(recordings: object) -> None:
@@ -82,11 +82,11 @@ def _check(recordings: object) -> None:
         )
 
 
-def _laid_out(
+def _lay_out(
     recordings: Sequence[Recording],
     whole: Sequence[Sequence[Node]],
     trees: Sequence[Sequence[Node]],
-    way: _Way,
+    detail: _Detail,
 ) -> Layout:
     missing = [len(every) - len(some) for every, some in zip(whole, trees, strict=True)]
-    return lay_out(recordings, trees, missing, way.columns(trees), way.letters)
+    return lay_out(recordings, trees, missing, detail.columns(trees), detail.letters)

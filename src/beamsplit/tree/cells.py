@@ -1,4 +1,4 @@
-"""From nodes to cells: a cell has one token, or several of a run in which nothing forks or ends."""
+"""Cells of a tree: a cell holds one node, or a run of nodes in which nothing forks or ends."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["Cell", "cells_of", "fold", "single"]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What stands in one row of one column."""
+    """The content of one row of one column."""
 
     column: int
     parent: int
-    """By its place among the cells of its group, where it stands before its children."""
+    """The index of its parent among the cells of its group; parents come before their children."""
     nodes: tuple[Node, ...]
 
     @property
@@ -36,18 +36,18 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """Its text, whole; an end says nothing, and what says nothing though it is none gets a sign."""
-        said = "".join(node.text for node in self.nodes)
-        return text.label(said, self.nodes[0].before) or ("" if self.last.ended or self.last.extra else "∅")
+        """Its full text. Empty for an end; any other cell without text gets a sign."""
+        full = "".join(node.text for node in self.nodes)
+        return text.label(full, self.nodes[0].before) or ("" if self.last.ended or self.last.extra else "∅")
 
 
 def single(trees: Iterable[Sequence[Node]]) -> list[range]:
-    """A column for every step."""
+    """Return a column for every step."""
     return [range(t, t + 1) for t in range(_length(trees))]
 
 
 def fold(trees: Iterable[Sequence[Node]]) -> list[range]:
-    """Columns of several steps, where every node of every tree has one child and no more."""
+    """Return columns, with several steps in one where every node of every tree has exactly one child."""
     trees = list(trees)
     length = _length(trees)
     busy = {t for nodes in trees for t in _busy(nodes)}
@@ -60,15 +60,15 @@ def _length(trees: Iterable[Sequence[Node]]) -> int:
 
 
 def _busy(nodes: Sequence[Node]) -> set[int]:
-    """The steps after which something forks or ends."""
+    """Return the steps after which something forks or ends."""
     children = Counter(node.parent for node in nodes)
-    return {node.depth for i, node in enumerate(nodes) if children[i] != 1 or node.place}
+    return {node.depth for i, node in enumerate(nodes) if children[i] != 1 or node.rank}
 
 
 def cells_of(nodes: Sequence[Node], columns: Sequence[range]) -> dict[int, tuple[Cell, ...]]:
-    """The cells of each group."""
+    """Return the cells of each group."""
     column_of = {t: column for column, steps in enumerate(columns) for t in steps}
-    runs: list[tuple[int, list[Node]]] = []  # the run before it, and what it says
+    runs: list[tuple[int, list[Node]]] = []  # the run before it, and its nodes
     run_of: dict[int, int] = {ROOT: ROOT}
     for i in sorted(range(len(nodes)), key=lambda i: nodes[i].depth):
         node = nodes[i]

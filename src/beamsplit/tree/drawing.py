@@ -1,9 +1,10 @@
-"""From a layout to SVG."""
+"""A layout as SVG."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from beamsplit.hypotheses import Hypothesis
 from beamsplit.recording import Recording
 from beamsplit.tree import svg, text
 from beamsplit.tree.cells import Cell
@@ -31,16 +32,17 @@ from beamsplit.tree.nodes import ROOT
 
 __all__ = ["COLOURS", "DASHES", "picture"]
 
-# Okabe and Ito's, darkened until text in them can be read on white; two are too light for that.
+# Okabe and Ito's colours, darkened until text in them can be read on white; two are too light for that.
 COLOURS = ("#0072B2", "#C65300", "#005F46", "#AD588B", "#664600", "#000000")
-DASHES = ("", "6 3", "2 2")  # when all colours have been used, once more with the next
+DASHES = ("", "6 3", "2 2")  # once all colours have been used, they start again with the next dashes
 
-_MIDDLE = 9.0  # of a row's words, below its top
-_BASELINE = 4.0  # of words, below their middle
-_COST = 15.5  # the baseline of what they cost, below their middle
+_MIDDLE = 9.0  # the middle of a row's text, below the top of the row
+_BASELINE = 4.0  # the baseline of text, below its middle
+_COST = 15.5  # the baseline of the penalty, below the middle of the text
 
 
 def picture(layout: Layout) -> str:
+    """Return the whole picture as an SVG document."""
     parts: list[str] = []
     top = MARGIN
     for panel in layout.panels:
@@ -56,8 +58,8 @@ def _panel(panel: Panel, layout: Layout, top: float) -> Iterator[str]:
     if panel.lanes:
         yield from _axis(layout.scale, top + panel.head - AXIS_HEIGHT + 10)
     y = top + panel.head
-    for place, lane in enumerate(panel.lanes):
-        if place:
+    for index, lane in enumerate(panel.lanes):
+        if index:
             yield _rule(layout, y - LANE_GAP / 2)
         yield svg.group(_lane(lane, panel, layout.scale, y), **_colours(lane.group))
         y += lane.height + LANE_GAP
@@ -77,7 +79,7 @@ def _axis(scale: Scale, baseline: float) -> Iterator[str]:
     yield _faint(MARGIN, baseline, "step")
     for start, steps in zip(scale.starts, scale.columns, strict=True):
         yield _faint(start + PAD, baseline, text.steps(steps))
-    if scale.right > scale.places:
+    if scale.right > scale.ranks:
         yield _faint(scale.right - text.width(LIST_NAME, SMALL), baseline, LIST_NAME)
 
 
@@ -90,8 +92,8 @@ def _rule(layout: Layout, y: float) -> str:
 
 
 def _colours(group: int) -> dict[str, str]:
-    place = group % len(COLOURS)
-    return {"kind": f"bs-group bs-colour-{place + 1}", "color": COLOURS[place]}
+    colour = group % len(COLOURS)
+    return {"kind": f"bs-group bs-colour-{colour + 1}", "color": COLOURS[colour]}
 
 
 # One group
@@ -103,7 +105,7 @@ def _lane(lane: Lane, panel: Panel, scale: Scale, top: float) -> Iterator[str]:
         label = name(lane.group)
         yield svg.words(MARGIN, middles[0] + _BASELINE, label, SMALL + 2, kind="bs-name", fill="currentColor")
     yield svg.dot(scale.root, middles[0], 3.0, kind="bs-root", fill="currentColor")
-    # What is kept is drawn over the rest.
+    # Kept branches are drawn last, over the others.
     for i in sorted(range(len(lane.cells)), key=lambda i: lane.cells[i].kept):
         yield _edge(lane, i, scale, middles)
     for i, cell in enumerate(lane.cells):
@@ -122,7 +124,7 @@ def _edge(lane: Lane, i: int, scale: Scale, middles: list[float]) -> str:
 
 
 def _leaving(lane: Lane, cell: int, scale: Scale) -> tuple[float, float]:
-    """Where a line to a cell's children begins, and where it may turn."""
+    """Return where a line to a cell's children begins, and where it may turn."""
     if cell == ROOT:
         return scale.root, scale.root
     return _right(lane.cells[cell], scale), scale.ends[lane.cells[cell].column]
@@ -156,31 +158,31 @@ def _cell(cell: Cell, scale: Scale, middle: float) -> Iterator[str]:
     paid = text.penalty(cell.cost)
     if paid:
         yield svg.words(x, middle + _COST, paid, SMALL, kind="bs-faint", fill=svg.FAINT_TEXT)
-    if cell.last.place:
+    if cell.last.rank:
         yield from _outcome(cell, scale, middle)
 
 
 def _tip(cell: Cell) -> str:
-    """What a reader learns who points at a cell."""
+    """Return the text that appears when one points at a cell."""
     paid = f", penalty −{cell.cost:.3g}" if cell.cost > 0 else ""
     fate = "" if cell.kept else ", dropped"
     return f"{cell.label}: {LIST_NAME} {text.logarithm(cell.last.log_prob)}{paid}{fate}"
 
 
 def _outcome(cell: Cell, scale: Scale, middle: float) -> Iterator[str]:
-    """Its hypothesis's place in the list and its log-probability, and a line to lead the eye there."""
-    place, worth = str(cell.last.place), text.logarithm(cell.last.worth)
-    x = scale.places - text.width(place, WORD)
+    """Draw a hypothesis's rank in the list and its log-probability, and a dotted line that leads there."""
+    rank, log_prob = str(cell.last.rank), text.logarithm(cell.last.final_log_prob)
+    x = scale.ranks - text.width(rank, WORD)
     dotted = {"stroke": svg.FAINT_LINE, "stroke_width": "0.8", "stroke_dasharray": "1 3", "kind": "bs-leader"}
     yield svg.line(_right(cell, scale), x - PAD, middle, **dotted)
     baseline = middle + _BASELINE
-    yield svg.words(x, baseline, place, WORD, kind="bs-place", fill="currentColor")
+    yield svg.words(x, baseline, rank, WORD, kind="bs-place", fill="currentColor")
     yield svg.words(
-        scale.right - text.width(worth, WORD), baseline, worth, WORD, kind="bs-text", fill=svg.TEXT
+        scale.right - text.width(log_prob, WORD), baseline, log_prob, WORD, kind="bs-text", fill=svg.TEXT
     )
 
 
-# In words
+# The description in words
 
 
 def _title(layout: Layout) -> str:
@@ -198,13 +200,12 @@ def _description(layout: Layout) -> str:
 def _in_words(recording: Recording) -> str:
     groups = "1 group" if recording.groups == 1 else f"{recording.groups} groups"
     found = [
-        f"{place}. {_spelled(recording, place - 1)} ({text.logarithm(each.log_prob)})"
-        for place, each in enumerate(recording.hypotheses, start=1)
+        f"{rank}. {_text_of(each)} ({text.logarithm(each.log_prob)})"
+        for rank, each in enumerate(recording.hypotheses, start=1)
     ]
     title = f"{recording.title}: " if recording.title else ""
     return f"{title}{groups}, {len(recording.branches)} branches. {' '.join(found)}".rstrip()
 
 
-def _spelled(recording: Recording, place: int) -> str:
-    each = recording.hypotheses[place]
-    return " ".join(map(str, each.tokens)) if each.text is None else each.text
+def _text_of(hypothesis: Hypothesis) -> str:
+    return " ".join(map(str, hypothesis.tokens)) if hypothesis.text is None else hypothesis.text

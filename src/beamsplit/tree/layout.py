@@ -1,4 +1,4 @@
-"""Where everything stands: lanes of rows from top to bottom, columns of steps from left to right."""
+"""The layout of a picture: lanes of rows from top to bottom, columns of steps from left to right."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from beamsplit.tree.rows import rows_of
 
 __all__ = ["Lane", "Layout", "Panel", "Scale", "lay_out", "least_height"]
 
-WORD, SMALL, TITLE = 12.0, 9.0, 14.0  # sizes of type
+WORD, SMALL, TITLE = 12.0, 9.0, 14.0  # font sizes
 MARGIN = 14.0
 PAD = 3.0  # on either side of a label, so that lines do not touch it
 END = 6.0  # the side of an end mark
@@ -27,9 +27,9 @@ _ROW, _TALL_ROW = 18.0, 29.0  # without and with penalties
 _FORK, _STRAIGHT = 26.0, 10.0  # between two columns
 _LIST_GAP = 14.0
 LIST_NAME = "log P"
-_TITLE_ROOM = 300.0  # at least
-_LETTER = 6.2  # a usual one
-_LONGEST_RUN = 8  # how many times as long as a token a run may be
+_TITLE_ROOM = 300.0  # the least width that a title gets
+_LETTER = 6.2  # the width of a typical letter
+_LONGEST_RUN = 8  # a run of tokens is shown at most this many times as long as a token
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Lane:
 
     @functools.cached_property
     def heights(self) -> tuple[float, ...]:
-        """Of each row: more where something paid."""
+        """The height of each row: more where a penalty is shown."""
         heights = [_ROW] * (1 + max(self.rows))
         for cell, row in zip(self.cells, self.rows, strict=True):
             if text.penalty(cell.cost):
@@ -58,7 +58,7 @@ class Lane:
         return self.tops[-1]
 
     def row(self, cell: int) -> int:
-        """Also of the root."""
+        """Return the row of a cell, or of the root."""
         return 0 if cell == ROOT else self.rows[cell]
 
 
@@ -69,7 +69,7 @@ class Panel:
     recording: Recording
     lanes: tuple[Lane, ...]
     missing: int
-    """How many branches are not drawn."""
+    """The number of branches that are not drawn."""
 
     @property
     def title(self) -> str:
@@ -99,16 +99,16 @@ class Panel:
 
 @dataclass(frozen=True)
 class Scale:
-    """What is where from left to right, the same for all searches of a picture."""
+    """The horizontal positions, the same for all searches of a picture."""
 
     letters: int
-    """How many letters of a token are shown, about."""
+    """About how many letters of a token are shown."""
     columns: tuple[range, ...]
     root: float
     starts: tuple[float, ...]
     ends: tuple[float, ...]
-    places: float
-    """Where the places of the hypotheses end, and their log-probabilities begin after a space."""
+    ranks: float
+    """The right edge of the ranks of the hypotheses. Their log-probabilities come after it."""
     right: float
 
     @property
@@ -125,7 +125,7 @@ class Layout:
 
     @functools.cached_property
     def width(self) -> float:
-        """As much as the trees take, and the text above and below them."""
+        """The width of the trees, or of the text above and below them if that is more."""
         heads = [_bold(self.title(panel)) + WORD + text.width(panel.note, SMALL) for panel in self.panels]
         return max(
             self.scale.width, *(2 * MARGIN + each for each in [*heads, text.width(self.legend, SMALL)])
@@ -142,15 +142,15 @@ class Layout:
 
     @property
     def legend(self) -> str:
-        """What there is to explain in this picture."""
+        """The explanation of those signs that occur in this picture."""
         cells = [cell for panel in self.panels for lane in panel.lanes for cell in lane.cells]
-        there = {
+        occurs = {
             "coloured: in the result": any(cell.kept for cell in cells),
             "grey: dropped": not all(cell.kept for cell in cells),
             "below a word: the penalty it paid": any(text.penalty(cell.cost) for cell in cells),
             "square: the end": any(cell.last.ended for cell in cells),
         }
-        return "; ".join(words for words, is_there in there.items() if is_there)
+        return "; ".join(words for words, does in occurs.items() if does)
 
 
 def _bold(title: str) -> float:
@@ -158,7 +158,7 @@ def _bold(title: str) -> float:
 
 
 def least_height(trees: Sequence[Sequence[Node]]) -> float:
-    """No picture of these trees is lower: at every step, each node has a row to itself."""
+    """Return a lower bound on the height of a picture: at each step, every node takes a row of its own."""
     fullest = (max(Counter(node.depth for node in nodes).values(), default=0) for nodes in trees)
     return _ROW * sum(fullest)
 
@@ -170,6 +170,7 @@ def lay_out(
     columns: Sequence[range],
     letters: int,
 ) -> Layout:
+    """Return the layout of a picture. `missing` is the number of branches of each tree that are not drawn."""
     panels = tuple(
         Panel(recording, _lanes(nodes, columns), left_out)
         for recording, nodes, left_out in zip(recordings, trees, missing, strict=True)
@@ -192,10 +193,8 @@ def _scale(panels: Sequence[Panel], columns: Sequence[range], letters: int) -> S
         starts.append(x + (_FORK if not column or _forks(lanes, column) else _STRAIGHT))
         x = starts[-1] + width
     ends = [start + width for start, width in zip(starts, widths, strict=True)]
-    places = x + _LIST_GAP + _place_width(lanes)
-    return Scale(
-        letters, tuple(columns), root, tuple(starts), tuple(ends), places, places + _list_width(lanes)
-    )
+    ranks = x + _LIST_GAP + _rank_width(lanes)
+    return Scale(letters, tuple(columns), root, tuple(starts), tuple(ends), ranks, ranks + _list_width(lanes))
 
 
 def name(group: int) -> str:
@@ -209,14 +208,14 @@ def _column_width(lanes: Sequence[Lane], column: int, letters: int) -> float:
 
 
 def shown(cell: Cell, letters: int) -> str:
-    """A cell's label, shortened if need be."""
+    """Return a cell's label, shortened if necessary."""
     steps = min(len(cell.nodes), _LONGEST_RUN)
     shorten = text.shorten if steps == 1 else text.shorten_middle
     return shorten(cell.label, WORD, letters * _LETTER * steps)
 
 
 def cell_width(cell: Cell, letters: int) -> float:
-    """Of its label and its end mark."""
+    """Return the width of a cell's label and its end mark."""
     label = shown(cell, letters)
     mark = END + PAD * bool(label) if cell.last.ended else 0.0
     return text.width(label, WORD) + mark
@@ -227,7 +226,7 @@ def _cost_width(cell: Cell) -> float:
 
 
 def _forks(lanes: Sequence[Lane], column: int) -> bool:
-    """Whether a line goes to another row before this column."""
+    """Tell whether a line goes to another row before this column."""
     return any(
         lane.row(i) != lane.row(cell.parent)
         for lane in lanes
@@ -237,14 +236,14 @@ def _forks(lanes: Sequence[Lane], column: int) -> bool:
 
 
 def _outcomes(lanes: Sequence[Lane]) -> list[Node]:
-    return [cell.last for lane in lanes for cell in lane.cells if cell.last.place]
+    return [cell.last for lane in lanes for cell in lane.cells if cell.last.rank]
 
 
-def _place_width(lanes: Sequence[Lane]) -> float:
-    return max((text.width(str(node.place), WORD) for node in _outcomes(lanes)), default=0.0)
+def _rank_width(lanes: Sequence[Lane]) -> float:
+    return max((text.width(str(node.rank), WORD) for node in _outcomes(lanes)), default=0.0)
 
 
 def _list_width(lanes: Sequence[Lane]) -> float:
-    texts = [text.logarithm(node.worth) for node in _outcomes(lanes)]
+    texts = [text.logarithm(node.final_log_prob) for node in _outcomes(lanes)]
     widths = [text.width(each, WORD) + 3 * PAD for each in texts]
     return max([*widths, text.width(LIST_NAME, SMALL) if texts else 0.0])

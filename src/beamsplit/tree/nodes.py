@@ -1,4 +1,4 @@
-"""From a recording to the nodes of a tree: one for each prefix that a group spelled."""
+"""Nodes of a tree, from a recording: one node for each prefix of each group."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ ROOT = -1
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What a group said at one step after one prefix."""
+    """A token that a group put after a prefix."""
 
     parent: int
-    """By its place among the nodes, where it stands before its children; -1 if this is a first token."""
+    """The index of its parent among the nodes; parents come before children. -1 for a first token."""
     depth: int
     group: int
     text: str
     before: str
-    """What its prefix says."""
+    """The text of its prefix."""
     cost: float
     log_prob: float
     kept: bool
     """Whether it leads to a hypothesis."""
     lived: bool
-    """Whether it was more than a pick that was dropped at once."""
+    """Whether it became a beam or ended, and was not dropped at once."""
     ended: bool
-    place: int = 0
-    """That of the hypothesis that ends here, in the list of different texts, from 1; 0 if none does."""
-    worth: float = 0.0
-    """Its log-probability."""
+    rank: int = 0
+    """The rank, among distinct texts, of the hypothesis that ends here, from 1; 0 if none does."""
+    final_log_prob: float = 0.0
+    """The log-probability of that hypothesis."""
     extra: bool = False
-    """Whether this is no token, but where a hypothesis ends that another goes on from."""
+    """Whether this is not a token, but marks the end of a hypothesis that another one continues."""
 
 
 def nodes_of(recording: Recording) -> tuple[Node, ...]:
-    """All that was tried; what samples have in common stands there once."""
+    """Return a node for everything that was tried. Prefixes that samples share become one node."""
     nodes: list[Node] = []
     known: dict[tuple[int, int, int], int] = {}
     node_of: list[int] = []  # of each branch
-    for place, branch in enumerate(recording.branches):
+    for index, branch in enumerate(recording.branches):
         parent = ROOT if branch.parent == ROOT else node_of[branch.parent]
         this = known.setdefault((branch.group, parent, branch.token), len(nodes))
-        made = _node(branch, parent, nodes, kept=place in recording.kept)
+        made = _node(branch, parent, nodes, kept=index in recording.kept)
         if this == len(nodes):
             nodes.append(made)
         else:
             nodes[this] = _merged(nodes[this], made)
         node_of.append(this)
-    _give_places(nodes, node_of, recording)
+    _set_ranks(nodes, node_of, recording)
     return tuple(_with_outcomes(_mark_ends(nodes)))
 
 
@@ -81,20 +81,20 @@ def _merged(one: Node, other: Node) -> Node:
     )
 
 
-def _give_places(nodes: list[Node], node_of: Sequence[int], recording: Recording) -> None:
-    for place, end, found in zip(_places(recording), recording.ends, recording.hypotheses, strict=True):
+def _set_ranks(nodes: list[Node], node_of: Sequence[int], recording: Recording) -> None:
+    for rank, end, found in zip(_ranks(recording), recording.ends, recording.hypotheses, strict=True):
         if end is not None:
             node = nodes[node_of[end]]
             nodes[node_of[end]] = replace(
                 node,
-                place=place,
-                worth=found.log_prob,
+                rank=rank,
+                final_log_prob=found.log_prob,
                 ended=node.ended or found.finished,
             )
 
 
-def _places(recording: Recording) -> list[int]:
-    """Those of the hypotheses in the list of different texts: what reads as another does has its place."""
+def _ranks(recording: Recording) -> list[int]:
+    """Return the ranks of hypotheses among distinct texts. Those that read the same share a rank."""
     known: dict[object, int] = {}
     return [
         known.setdefault(found.tokens if found.text is None else found.text, len(known) + 1)
@@ -103,7 +103,7 @@ def _places(recording: Recording) -> list[int]:
 
 
 def _mark_ends(nodes: list[Node]) -> list[Node]:
-    """An end that was dropped is one as well: it says nothing, and nothing comes after it."""
+    """Mark dropped ends as ends too. They are those without text that nothing comes after."""
     parents = {node.parent for node in nodes}
     return [
         replace(node, ended=True) if not (node.text or node.lived or i in parents) else node
@@ -112,19 +112,19 @@ def _mark_ends(nodes: list[Node]) -> list[Node]:
 
 
 def _with_outcomes(nodes: list[Node]) -> list[Node]:
-    """Where one hypothesis goes on from another, the shorter gets a node of its own to end in."""
-    goes_on = {node.parent for node in nodes if node.kept}
-    made = [replace(node, place=0, ended=False) if i in goes_on else node for i, node in enumerate(nodes)]
-    return made + [_outcome(i, node) for i, node in enumerate(nodes) if i in goes_on and node.place]
+    """Add a node for the end of each hypothesis that another one continues."""
+    continued = {node.parent for node in nodes if node.kept}
+    made = [replace(node, rank=0, ended=False) if i in continued else node for i, node in enumerate(nodes)]
+    return made + [_outcome(i, node) for i, node in enumerate(nodes) if i in continued and node.rank]
 
 
 def _outcome(i: int, node: Node) -> Node:
-    said = node.before + node.text
-    return replace(node, parent=i, depth=node.depth + 1, text="", before=said, cost=0.0, extra=True)
+    prefix = node.before + node.text
+    return replace(node, parent=i, depth=node.depth + 1, text="", before=prefix, cost=0.0, extra=True)
 
 
 def only(nodes: Sequence[Node], wanted: Callable[[Node], bool]) -> tuple[Node, ...]:
-    """The nodes that are wanted, and those that lead to them."""
+    """Return the nodes that are wanted, and those that lead to them."""
     keep = [wanted(node) for node in nodes]
     for i in reversed(_from_root(nodes)):
         if keep[i] and nodes[i].parent != ROOT:

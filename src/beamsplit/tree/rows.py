@@ -1,7 +1,7 @@
-"""Which row of its lane each cell stands in.
+"""Rows of cells within a lane.
 
-What leads to the best hypothesis goes straight on. The others part from it to rows of their own, which are
-kept free up to the margin. Branches that died stand below what they come from, wherever there is room.
+The path to the best hypothesis is a straight line. Paths to other hypotheses branch off to rows of their own,
+which are kept free up to the right margin. Dropped branches go below their parents, wherever there is room.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ Span = tuple[int, float]  # the first column and the last
 
 
 def rows_of(cells: Sequence[Cell]) -> tuple[int, ...]:
-    """The row of each cell of a group; the root is in row 0."""
+    """Return the row of each cell of a group. The root is in row 0."""
     children = _children(cells)
     rows = [0] * len(cells)
     taken: list[list[Span]] = []
     waiting = [
         (first, 0) for first in children[ROOT][:1]
-    ]  # a stack: what parts from a path goes before the rest
+    ]  # a stack: what branches off a path goes before the rest
     while waiting:
         first, highest = waiting.pop()
         path = _straight_on(first, cells, children)
@@ -38,7 +38,7 @@ def rows_of(cells: Sequence[Cell]) -> tuple[int, ...]:
 
 
 def _children(cells: Sequence[Cell]) -> dict[int, list[int]]:
-    """Those of each cell, the one that goes straight on first."""
+    """Return the children of each cell, first the one that stays in its row."""
     children: dict[int, list[int]] = {i: [] for i in range(ROOT, len(cells))}
     for i, cell in enumerate(cells):
         children[cell.parent].append(i)
@@ -49,8 +49,8 @@ def _children(cells: Sequence[Cell]) -> dict[int, list[int]]:
 
 
 def _prospects(cells: Sequence[Cell]) -> tuple[list[float], list[int]]:
-    """The best hypothesis that each cell leads to, and the last column."""
-    best = [float(cell.last.place or math.inf) for cell in cells]
+    """Return the best rank and the last column that each cell leads to."""
+    best = [float(cell.last.rank or math.inf) for cell in cells]
     reach = [cell.column for cell in cells]
     for i in reversed(range(len(cells))):
         parent = cells[i].parent
@@ -72,18 +72,18 @@ def _span(path: Sequence[int], cells: Sequence[Cell]) -> Span:
 
 
 def _sides(path: Sequence[int], cells: Sequence[Cell], children: dict[int, list[int]]) -> list[int]:
-    """What parts from a path, the next to find a place last.
+    """Return what branches off a path. The last one is given a row first.
 
-    Dead branches come before others, to stand close to where they come from; and what parts later comes
-    before what parts earlier, so that lines down to the latter need not cross it.
+    Dropped branches get their rows before others, to be close to their parents. What branches off later gets
+    its row before what branches off earlier, so that lines do not cross.
     """
     on_path = set(path)
-    parting = [child for cell in path for child in reversed(children[cell]) if child not in on_path]
-    return sorted(parting, key=lambda i: (not cells[i].kept, cells[i].column))
+    branching = [child for cell in path for child in reversed(children[cell]) if child not in on_path]
+    return sorted(branching, key=lambda i: (not cells[i].kept, cells[i].column))
 
 
 def _free_row(taken: list[list[Span]], span: Span, highest: int) -> int:
-    """The first row from `highest` on in which a span is free; it is taken now."""
+    """Find the first row, from `highest` on, in which a span is free, and take it."""
     for row in itertools.count(highest):
         while row >= len(taken):
             taken.append([])

@@ -1,4 +1,4 @@
-"""Words of a picture: what can be shown of what a model says, how wide it is, and numbers."""
+"""Text in a picture: characters that can be shown, widths, shortening, and numbers."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Iterable
 
 __all__ = ["clean", "label", "logarithm", "penalty", "shorten", "shorten_middle", "steps", "width"]
 
-MARK = "·"  # before what goes on with a word
+MARK = "·"  # before a token that continues a word
 CUT = "…"
-BOLD = 1.06  # how much wider bold type is
-_SPACE, _CIRCLE = "␣", "◌"  # for what would not be seen, and for an accent to stand on
+BOLD = 1.06  # the width of bold text, relative to normal
+_SPACE, _CIRCLE = "␣", "◌"  # for white space, and for an accent to stand on
 
-# Of Helvetica, about, in thousandths of the size of the type.
+# Widths of Helvetica, approximately, in thousandths of the font size.
 _WIDTHS = {
     222: "ijl'‘’",
     278: "ftI.,:;!/\\|[] ·\u00a0\u202f",
@@ -38,18 +38,18 @@ _WIDTHS = {
 }
 _WIDTH_OF = {letter: thousandths / 1000 for thousandths, letters in _WIDTHS.items() for letter in letters}
 _USUAL = 0.6
-_ALLOWANCE = 1.05  # other faces are wider, up to twice as much
+_ALLOWANCE = 1.05  # other fonts are wider
 _JOINER = "\u200d"
-_SKIN = range(0x1F3FB, 0x1F400)  # colours of the emoji before them
+_SKIN = range(0x1F3FB, 0x1F400)  # skin colours of the emoji before them
 
 _UNSPACED = ("CJK ", "HIRAGANA ", "KATAKANA ", "THAI ", "LAO ", "KHMER ", "MYANMAR ", "TIBETAN ")
 _INSIDE_WORDS = "'’-"
-_TURNING = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_DIRECTIONS = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _BREAKS = {"\n": "⏎", "\r": "␍", "\t": "⇥", "\u2028": "⏎", "\u2029": "⏎", "\x85": "⏎", "\x7f": "␡"}
 
 
 def clean(text: str) -> str:
-    r"""With a sign for whatever cannot be shown, or would move what stands beside it.
+    r"""Replace characters that cannot be shown, and remove those that change the direction of text.
 
     >>> clean("a\nb\0")
     'a⏎b␀'
@@ -60,19 +60,19 @@ def clean(text: str) -> str:
 def _shown(letter: str) -> str:
     if letter in _BREAKS:
         return _BREAKS[letter]
-    if letter in _TURNING:
+    if letter in _DIRECTIONS:
         return ""
     code = ord(letter)
     if code < 0x20:
         return chr(0x2400 + code)
-    # Controls, half characters, and the codes that no text may have.
+    # Control characters, surrogates, and codes that are not characters.
     forbidden = unicodedata.category(letter) in ("Cc", "Cs") or code & 0xFFFE == 0xFFFE
     return "\ufffd" if forbidden else letter
 
 
 @functools.lru_cache(maxsize=4096)
 def label(text: str, before: str) -> str:
-    """A token's text as it stands in the picture; `before` is what its prefix says.
+    """Return a token's text as it is shown in the picture; `before` is the text of its prefix.
 
     >>> label(" boul", "un nouveau"), label("ot", "un nouveau boul"), label(" ", "un")
     ('boul', '·ot', '␣')
@@ -84,7 +84,7 @@ def label(text: str, before: str) -> str:
 
 
 def _continues(text: str, before: str) -> bool:
-    """Whether a text goes on with the word before it, in a script that puts spaces between words."""
+    """Tell whether a text continues the word before it, in a script that puts spaces between words."""
     if not text or not before:
         return False
     return (before[-1] in _INSIDE_WORDS or _in_word(before[-1])) and _in_word(text[0])
@@ -97,13 +97,13 @@ def _in_word(letter: str) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def width(text: str, size: float) -> float:
-    """About how wide a text is in a face such as Helvetica."""
+    """Return the approximate width of a text in a font such as Helvetica."""
     return round(size * sum(_ems(text)), 1)
 
 
 def _ems(text: str) -> Iterable[float]:
     for last, letter in zip(" " + text, text, strict=False):
-        # Emoji that are joined make one.
+        # Joined emoji are shown as one.
         yield 0.0 if last == _JOINER or ord(letter) in _SKIN else _em(letter) * _ALLOWANCE
 
 
@@ -121,7 +121,7 @@ def _em(letter: str) -> float:
 
 
 def shorten(text: str, size: float, room: float) -> str:
-    """As much of its beginning as there is room for.
+    """Return as much of the beginning of a text as there is room for.
 
     >>> shorten("antidisestablishmentarianism", 12, 80)
     'antidisestab…'
@@ -132,7 +132,7 @@ def shorten(text: str, size: float, room: float) -> str:
 
 
 def shorten_middle(text: str, size: float, room: float) -> str:
-    """As much of its beginning and end as there is room for.
+    """Return as much of the beginning and the end of a text as there is room for.
 
     >>> shorten_middle("on top of a wooden table", 12, 80)
     'on to…table'
@@ -153,7 +153,7 @@ def _fitting(text: str, size: float, room: float) -> str:
 
 
 def penalty(cost: float) -> str:
-    """What a token paid; nothing if that is next to nothing.
+    """Format a penalty; empty if it is next to nothing.
 
     >>> penalty(0.5), penalty(2.41), penalty(123.4), penalty(0.001)
     ('−0.5', '−2.4', '−123', '')
@@ -167,7 +167,7 @@ def penalty(cost: float) -> str:
 
 
 def logarithm(value: float) -> str:
-    """A log-probability.
+    """Format a log-probability.
 
     >>> logarithm(-1.084), logarithm(-0.0)
     ('−1.08', '0.00')
@@ -178,7 +178,7 @@ def logarithm(value: float) -> str:
 
 
 def steps(of: range) -> str:
-    """Steps as people count them.
+    """Format steps, counted from 1.
 
     >>> steps(range(0, 1)), steps(range(3, 7))
     ('1', '4–7')

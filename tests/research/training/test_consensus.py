@@ -11,7 +11,7 @@ from torch import Tensor
 import beamsplit
 from beamsplit import BeamSearch
 from beamsplit.models import Captioner, PictureSizes
-from beamsplit.models.text import END, Words
+from beamsplit.models.text import END, Vocabulary
 from research.training.consensus import Consensus, self_critical
 from research.training.loop import Batch, imitation
 
@@ -56,7 +56,7 @@ def test_what_everybody_says_of_every_picture_earns_nothing() -> None:
 
 def test_training_with_the_reward_makes_the_agreed_caption_likelier() -> None:
     torch.manual_seed(0)
-    words = Words(["red", "green", "blue"])
+    words = Vocabulary(["red", "green", "blue"])
     model = Captioner(words, PictureSizes(features=4, embedding=8, hidden=8))
     references = torch.tensor([[[4, END]], [[5, END]], [[6, END]]])
     loss = self_critical(imitation(smoothing=0.0), Consensus(references, len(words)), weight=1.0, samples=16)

@@ -19,7 +19,7 @@ from torch import Tensor
 from beamsplit import ArgumentError
 from beamsplit.metrics import coco
 from beamsplit.models.pictures import Captioner, PictureSizes
-from beamsplit.models.text import Words
+from beamsplit.models.text import Vocabulary
 from beamsplit.models.translator import Translator, TranslatorSizes
 from data import write
 from research.data import Pair, write_features
@@ -263,7 +263,7 @@ def test_questions_and_an_empty_output(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("quick")
 def test_a_random_captioner(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    words = Words(["a", "man", "rides", "his", "horse", "two", "dogs"])
+    words = Vocabulary(["a", "man", "rides", "his", "horse", "two", "dogs"])
     model = Captioner(words, PictureSizes(features=3, embedding=8, hidden=8)).eval()
     found = captioner_figures(model, described(tmp_path, "captions", CAPTIONS))
     assert all(0 <= found[name]["beam_5"]["cider_d"]["score"] < 10 for name in CAPTIONS)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from beamsplit.models import Captioner, PictureSizes, Questioner
 from beamsplit.models.pictures import LONGEST
-from beamsplit.models.text import END, PAD, UNKNOWN, Words
+from beamsplit.models.text import END, PAD, UNKNOWN, Vocabulary
 from research.data import Described, Features, Projection
 from research.training import captioner
 from research.training.captioner import (
@@ -25,7 +25,7 @@ from research.training.captioner import (
 from research.training.loop import Recipe
 from research.training.texts import INPUT_DROPOUT, Texts, TextsOfPictures
 
-WORDS = Words(["a", "dog", "cat", "runs"])  # 4, 5, 6, 7
+WORDS = Vocabulary(["a", "dog", "cat", "runs"])  # 4, 5, 6, 7
 DESCRIBED = [
     Described("7", ("A dog runs.", "a cat", "...")),
     Described("9", ("a zebra runs",)),
@@ -138,7 +138,7 @@ def projection(short: int = 3, long: int = 8) -> Projection:
 
 def small(features: int, kind: type[Captioner] = Captioner) -> Captioner:
     torch.manual_seed(1)
-    return kind(Words("abcdefgh"), PictureSizes(features=features, embedding=6, hidden=7)).eval()
+    return kind(Vocabulary("abcdefgh"), PictureSizes(features=features, embedding=6, hidden=7)).eval()
 
 
 def seen(count: int, width: int) -> Tensor:
@@ -189,14 +189,14 @@ def test_an_unfolded_model_can_be_saved(tmp_path: Path) -> None:
 def test_question_words() -> None:
     """Those of questions which the captioner knows, others if they are frequent; most frequent first."""
     questions = ["why is the cat here", "why is it so", "is the aardvark here", "why"]
-    words = captioner._question_words(questions, Words(["cat", "tree", "so"]), 2)
+    words = captioner._question_words(questions, Vocabulary(["cat", "tree", "so"]), 2)
     assert words.words == ("is", "why", "here", "the", "cat", "so")
 
 
 def test_the_questioner_begins_as_the_captioner() -> None:
     teller = small(3)
     torch.manual_seed(9)
-    asker = Questioner(Words("xca"), PictureSizes(features=3, embedding=6, hidden=7))
+    asker = Questioner(Vocabulary("xca"), PictureSizes(features=3, embedding=6, hidden=7))
     own = asker.embedding.weight.detach().clone()
     captioner._copy_weights(asker, teller)
     for name, value in teller.state_dict().items():
