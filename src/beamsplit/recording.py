@@ -8,131 +8,26 @@ recordings[0].to_json()
 
 from __future__ import annotations
 
-import functools
-import json
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import Any, Literal, Unpack
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
 
 from beamsplit.decoding import steps
-from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses
 from beamsplit.model import StepModel, to_text_of
 from beamsplit.options import OptionArguments, shows_options
 from beamsplit.search.plan import Strategy
 from beamsplit.search.select import Selection
 from beamsplit.search.step import Step
+from beamsplit.tree.recording import ROOT, Branch, Fate, Recording
 
 __all__ = ["Branch", "Fate", "Recorder", "Recording", "record"]
 
-Fate = Literal["lives", "ended", "dropped"]
 ToText = Callable[[tuple[int, ...]], str]
-
-ROOT = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Branch:
-    """A token that a group put after a prefix, or considered."""
-
-    parent: int
-    """The index of the branch that it extends; -1 for a first token."""
-    group: int
-    time: int
-    token: int
-    text: str
-    """The text that it adds to its prefix, with a space in front if it starts a new word."""
-    log_prob: float
-    """The model's log-probability of the whole prefix, this token included."""
-    score: float
-    """The score by which its group ranked the whole prefix."""
-    cost: float
-    """The penalty of this token alone, times the strength: what was taken off the score."""
-    fate: Fate
-    """`lives`: it was a beam after this step; `ended`: it was complete; `dropped`: others ranked higher."""
-
-
-@dataclass(frozen=True)
-class Recording:
-    """The search for one input, from its first step to its last, or so far."""
-
-    title: str
-    branches: tuple[Branch, ...]
-    hypotheses: Hypotheses
-
-    @functools.cached_property
-    def groups(self) -> int:
-        return 1 + max((branch.group for branch in self.branches), default=-1)
-
-    @functools.cached_property
-    def ends(self) -> tuple[int | None, ...]:
-        """The last branch of each hypothesis."""
-        return tuple(self._branch_of.get((h.group, h.tokens)) for h in self.hypotheses)
-
-    @functools.cached_property
-    def kept(self) -> frozenset[int]:
-        """The branches that lead to a hypothesis."""
-        kept: set[int] = set()
-        for end in self.ends:
-            branch = ROOT if end is None else end
-            while branch != ROOT and branch not in kept:
-                kept.add(branch)
-                branch = self.branches[branch].parent
-        return frozenset(kept)
-
-    def svg(self) -> str:
-        """Return a picture of the search."""
-        from beamsplit.tree import draw
-
-        return draw([self])
-
-    _repr_svg_ = svg
-
-    def to_json(self, **options: Any) -> str:
-        """Return the recording as JSON. `options` go to `json.dumps`."""
-        return json.dumps(self.as_dict(), **options)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the content of `to_json` as a dictionary."""
-        return {
-            "title": self.title,
-            "branches": [asdict(branch) for branch in self.branches],
-            "hypotheses": [asdict(hypothesis) for hypothesis in self.hypotheses],
-        }
-
-    @classmethod
-    def from_json(cls, text: str) -> Recording:
-        """Read what `to_json` wrote."""
-        try:
-            content = json.loads(text)
-            branches = _checked(tuple(Branch(**each) for each in content["branches"]))
-            hypotheses = Hypotheses.from_json(json.dumps(content["hypotheses"]))
-            return cls(content["title"], branches, hypotheses)
-        except (ValueError, TypeError, KeyError) as error:
-            raise ArgumentError(f"not the JSON of a recording: {' '.join(str(error).split())}") from error
-
-    @functools.cached_property
-    def _branch_of(self) -> dict[tuple[int, tuple[int, ...]], int]:
-        """Branches by group and tokens."""
-        sequences: list[tuple[int, ...]] = []
-        for branch in self.branches:
-            before = () if branch.parent == ROOT else sequences[branch.parent]
-            sequences.append((*before, branch.token))
-        return {
-            (branch.group, tokens): i
-            for i, (branch, tokens) in enumerate(zip(self.branches, sequences, strict=True))
-        }
-
-
-def _checked(branches: tuple[Branch, ...]) -> tuple[Branch, ...]:
-    for i, branch in enumerate(branches):
-        if branch.parent not in range(ROOT, i):
-            raise ValueError(f"branch {i} goes on from {branch.parent}, which is none before it")
-    return branches
 
 
 @dataclass(frozen=True, slots=True)

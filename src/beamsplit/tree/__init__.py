@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from beamsplit.errors import ArgumentError
-from beamsplit.recording import Recording
 from beamsplit.tree.cells import fold as folded
 from beamsplit.tree.cells import single
 from beamsplit.tree.drawing import picture
 from beamsplit.tree.layout import Layout, lay_out, least_height
 from beamsplit.tree.nodes import Node, nodes_of, only
+from beamsplit.tree.recording import Recording
 
 __all__ = ["draw"]
 

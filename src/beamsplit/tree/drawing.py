@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from beamsplit.hypotheses import Hypothesis
-from beamsplit.recording import Recording
 from beamsplit.tree import svg, text
 from beamsplit.tree.cells import Cell
 from beamsplit.tree.layout import (
@@ -29,6 +28,7 @@ from beamsplit.tree.layout import (
     shown,
 )
 from beamsplit.tree.nodes import ROOT
+from beamsplit.tree.recording import Recording
 
 __all__ = ["COLOURS", "DASHES", "picture"]
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from beamsplit.recording import Recording
 from beamsplit.tree import text
 from beamsplit.tree.cells import Cell, cells_of
 from beamsplit.tree.nodes import ROOT, Node
+from beamsplit.tree.recording import Recording
 from beamsplit.tree.rows import rows_of
 
 __all__ = ["Lane", "Layout", "Panel", "Scale", "lay_out", "least_height"]

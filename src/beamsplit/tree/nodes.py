@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from beamsplit.recording import Branch, Recording
+from beamsplit.tree.recording import Branch, Recording
 
 __all__ = ["ROOT", "Node", "nodes_of", "only"]
 
