@@ -155,7 +155,7 @@ def _write_value(value: Any) -> str:
 
 
 def _settings(name: str) -> set[str]:
-    """The names of the settings that one may give."""
+    """Return the names of the settings that one may give."""
     return {each.name for each in fields(term_class(name)) if each.init} - {_VECTORS}
 
 

@@ -1,4 +1,4 @@
-"""Lists that were made elsewhere, from their file."""
+"""Read lists that were made elsewhere."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _LINE = '{"id": ..., "hypotheses": ["...", ...]}'
 
 
 def read_lists(path: Path, ids: Sequence[str], references: Sequence[tuple[str, ...]]) -> list[Example]:
-    """The lists of these inputs, best first: a line for each, in any order.
+    """Return the lists of these inputs from a file, which has a line for each, in any order.
 
-    A hypothesis is a text, or a table with a "text" and a "log_prob". What is in the file beyond the inputs
-    asked for is left alone, so that one file serves for parts of a task.
+    A hypothesis is a text, or a table with a "text" and a "log_prob". Lists of other inputs are left alone,
+    so that one file serves for parts of a task.
     """
     entries = list(read_json_objects(path, _LINE))
     for where, entry in entries:

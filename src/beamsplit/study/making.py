@@ -10,7 +10,7 @@ from typing import Any
 
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
-from beamsplit.evaluation import Settings, experiment_of
+from beamsplit.evaluation import RunSettings, experiment_of
 from beamsplit.evaluation.running import lists_of, prepare
 from beamsplit.study.pictures import Source, jpeg
 from beamsplit.study.plan import NewItem, Plan
@@ -51,7 +51,7 @@ def with_saved(files: Mapping[str, Path], task: Path | None = None, limit: int |
     return Lists((one, other), tuple(ids), first, second, [_about(each, known) for each in ids])
 
 
-def with_decoded(content: Mapping[str, Any], settings: Settings) -> Lists:
+def with_decoded(content: Mapping[str, Any], settings: RunSettings) -> Lists:
     """Of an experiment with two methods: what a TOML file for `beamsplit evaluate` would say."""
     one, other = _two(content["methods"])
     experiment = experiment_of(content, "the command")

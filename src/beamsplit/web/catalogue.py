@@ -79,7 +79,7 @@ OURS = (
 
 
 def _entry(name: str) -> Entry:
-    """For a model of the user's own: its file may say what it is; if not, it goes on from a text."""
+    """Return the entry of a user's model, which continues texts unless its file says otherwise."""
     path = Path(name)
     kind = storage.kind(path) if path.suffix == ".safetensors" and path.is_file() else None
     title = path.name if os.path.exists(name) else name

@@ -25,7 +25,7 @@ class _Strict(BaseModel):
 
 
 def _sensible(value: float) -> float:
-    """Whole numbers are counts to those who take them, and near nothing arithmetic is at its end."""
+    """Return whole numbers as integers, since some settings are counts. Raise if one is close to 0."""
     if 0 < value < _LEAST:
         raise ValueError(f"Input should be 0 or at least {_LEAST:g}")
     return int(value) if value.is_integer() else value
