@@ -16,7 +16,7 @@ import pytest
 for _module in ("sqlalchemy", "starlette", "jinja2", "scipy", "krippendorff"):
     pytest.importorskip(_module, reason="studies need beamsplit[study]")
 
-from beamsplit.study import Plan, Store, create_study, open_study  # noqa: E402
+from beamsplit.study import Store, StudyPlan, create_study, open_study  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -73,8 +73,8 @@ def _wait(folder: Path) -> None:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where a study can be made."""
+def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Return a location for a new study."""
     if request.param == "sqlite":
         return str(tmp_path / "study.db")
     return fresh(request.getfixturevalue("cluster"))
@@ -91,24 +91,24 @@ def fresh(cluster: Path) -> str:
 
 
 class Studies:
-    """Makes and opens studies in one place, and closes them after a test."""
+    """Makes and opens studies in one location, and closes them after a test."""
 
-    def __init__(self, place: str) -> None:
-        self.place = place
+    def __init__(self, location: str) -> None:
+        self.location = location
         self.opened: list[Store] = []
 
-    def create(self, plan: Plan, **more: Any) -> Store:
-        self.opened.append(create_study(self.place, plan, **more))
+    def create(self, plan: StudyPlan, **more: Any) -> Store:
+        self.opened.append(create_study(self.location, plan, **more))
         return self.opened[-1]
 
     def open(self) -> Store:
-        self.opened.append(open_study(self.place))
+        self.opened.append(open_study(self.location))
         return self.opened[-1]
 
 
 @pytest.fixture
-def studies(place: str) -> Iterator[Studies]:
-    made = Studies(place)
+def studies(location: str) -> Iterator[Studies]:
+    made = Studies(location)
     yield made
     for each in made.opened:
         each.close()

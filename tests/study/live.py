@@ -23,10 +23,10 @@ def free_port() -> int:
 class Server:
     """`beamsplit study serve`, which can be killed and started again."""
 
-    def __init__(self, place: str, folder: Path) -> None:
+    def __init__(self, location: str, folder: Path) -> None:
         self.port = free_port()
         self.log = folder / "server.log"
-        self._command = [sys.executable, "-c", _SERVE, "serve", place, "--port", str(self.port)]
+        self._command = [sys.executable, "-c", _SERVE, "serve", location, "--port", str(self.port)]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -42,7 +42,7 @@ class Server:
         raise AssertionError("the server did not start")
 
     def kill(self) -> None:
-        """As a power cut would."""
+        """Kill the server, like a power cut."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

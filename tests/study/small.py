@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from beamsplit.study import NewItem, Plan, Store
+from beamsplit.study import NewItem, Store, StudyPlan
 from beamsplit.study.store import Annotator
 
 CHECK = NewItem(name="check", first=("choose this list",), second=("choose the other",), answer="first")
 
 
-def plan(items: int = 4, **changes: Any) -> Plan:
-    """Of items 0, 1, ...: their lists are of BS and of DBS."""
+def plan(items: int = 4, **changes: Any) -> StudyPlan:
+    """Return a plan with items 0, 1, ..., whose lists are of BS and DBS."""
     made = tuple(item(str(number), complexity=float(number)) for number in range(items))
-    return Plan(**{"first": "BS", "second": "DBS", "items": made, "votes": 2, "annotators": 3, **changes})
+    return StudyPlan(
+        **{"first": "BS", "second": "DBS", "items": made, "votes": 2, "annotators": 3, **changes}
+    )
 
 
 def item(name: str, **more: Any) -> NewItem:

@@ -107,7 +107,7 @@ def test_two_people_at_once(store: Store, server: Server) -> None:
     for each in people:
         each.join(timeout=60)
     for told in seen:
-        assert told["progress"] == [f"{place} of 5" for place in range(1, 6)]
+        assert told["progress"] == [f"{number} of 5" for number in range(1, 6)]
         assert told["end"] == "Thank you!"
         assert told["console"] == []  # nothing that the policy refused
         assert told["pictures"] == 1
@@ -117,7 +117,7 @@ def test_two_people_at_once(store: Store, server: Server) -> None:
 
 
 def alone(work: Callable[..., None], *arguments: Any) -> None:
-    """In a thread of its own: Playwright allows one in each, and other tests may have theirs here."""
+    """Run in a thread of its own: Playwright allows one browser a thread, and other tests may have theirs."""
     with ThreadPoolExecutor(1) as pool:
         pool.submit(work, *arguments).result()
 
@@ -142,15 +142,15 @@ def test_lists_fit_the_screen_and_work_without_scripts(store: Store, server: Ser
 def check_screens(address: str) -> None:
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        for place, (width, scripts) in enumerate(itertools.product((1280, 390), (False, True)), 1):
+        for number, (width, scripts) in enumerate(itertools.product((1280, 390), (False, True)), 1):
             size = {"width": width, "height": 800}
             page = browser.new_context(viewport=size, java_script_enabled=scripts).new_page()
             page.goto(address)
-            if place == 1:
+            if number == 1:
                 _press(page, "I agree")
             left, right = (page.locator("section.list").nth(side).bounding_box() for side in (0, 1))
             assert (left["y"] == right["y"]) is (width == 1280)
             assert right["x"] + right["width"] <= width
-            assert page.locator("#progress").inner_text() == f"{place} of 5"
+            assert page.locator("#progress").inner_text() == f"{number} of 5"
             _press(page, "I prefer list B")
-            assert page.locator("#progress").inner_text() == f"{place + 1} of 5"
+            assert page.locator("#progress").inner_text() == f"{number + 1} of 5"

@@ -109,9 +109,7 @@ def test_create_refuses(options: tuple[str, ...], message: str, folder: Path) ->
 
 def test_create_overwrites_nothing_and_says_so_before_it_reads(folder: Path) -> None:
     (folder / "pilot.db").touch()
-    assert refusal("create", "pilot.db") == (
-        "pilot.db is there already: give another name, or remove it first"
-    )
+    assert refusal("create", "pilot.db") == ("pilot.db already exists: give another name, or remove it first")
 
 
 def test_export() -> None:

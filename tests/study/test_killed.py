@@ -21,7 +21,7 @@ ITEMS, VOTES, PEOPLE = 15, 3, 5
 
 def test_killed_in_the_midst(studies: Studies, tmp_path: Path) -> None:
     store = studies.create(plan(items=ITEMS, votes=VOTES, annotators=PEOPLE))
-    server = Server(studies.place, tmp_path)
+    server = Server(studies.location, tmp_path)
     visitors = [Visitor(server.port, each.token) for each in store.annotators()]
     server.start()
     try:
@@ -47,7 +47,7 @@ def test_killed_in_the_midst(studies: Studies, tmp_path: Path) -> None:
 
 
 def test_the_log_has_no_links(tmp_path: Path) -> None:
-    """What is printed at the start is for whoever starts it; after that, nothing."""
+    """Links are printed once, at the start."""
     store = create_study(str(tmp_path / "study.db"), plan(items=2, votes=1, annotators=1))
     token = store.annotators()[0].token
     store.close()

@@ -12,8 +12,8 @@ import pytest
 
 from beamsplit.errors import ArgumentError
 from beamsplit.evaluation import RunSettings
-from beamsplit.study.making import Lists, check_items, plan_of, with_decoded, with_saved
-from beamsplit.study.pictures import SIDE, Source, jpeg
+from beamsplit.study.making import ListPair, check_items, lists_from_files, lists_from_strategies, make_plan
+from beamsplit.study.pictures import SIDE, Source, to_jpeg
 from study.small import item
 
 
@@ -35,7 +35,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
 
 
 def test_two_files(files: dict[str, Path]) -> None:
-    made = plan_of(with_saved(files), votes=1, annotators=1, attention=0)
+    made = make_plan(lists_from_files(files), votes=1, annotators=1, attention=0)
     assert (made.first, made.second) == ("bs", "dbs")
     assert [(each.name, each.first, each.second) for each in made.items] == [
         ("0", ("b0", "b0'"), ("d0",)),
@@ -48,22 +48,22 @@ def test_two_files(files: dict[str, Path]) -> None:
 
 def test_a_task_says_which_and_goes_before_the_files(files: dict[str, Path], tmp_path: Path) -> None:
     task = write(tmp_path / "task.jsonl", {"id": "1", "input": "other", "complexity": 7.5})
-    made = plan_of(with_saved(files, task), votes=1, annotators=1)
+    made = make_plan(lists_from_files(files, task), votes=1, annotators=1)
     (one,) = made.items
     assert (one.name, one.input, one.complexity, one.difficulty) == ("1", "other", 7.5, 9.0)
 
 
 def test_so_many_of_them_and_of_their_outputs(files: dict[str, Path]) -> None:
-    made = plan_of(with_saved(files, limit=2), votes=1, annotators=1, shown=1)
+    made = make_plan(lists_from_files(files, limit=2), votes=1, annotators=1, shown=1)
     assert [each.name for each in made.items] == ["0", "1"]
     assert made.items[0].first == ("b0",)
 
 
 def test_repeats_are_left_out_if_wanted() -> None:
-    lists = Lists(("a", "b"), ("0",), [("x", "x", "y")], [("z", "y", "z")], [Source(text="input")])
-    (made,) = plan_of(lists, votes=1, annotators=1, shown=2, unique=True).items
+    lists = ListPair(("a", "b"), ("0",), [("x", "x", "y")], [("z", "y", "z")], [Source(text="input")])
+    (made,) = make_plan(lists, votes=1, annotators=1, shown=2, unique=True).items
     assert (made.first, made.second) == (("x", "y"), ("z", "y"))
-    (made,) = plan_of(lists, votes=1, annotators=1, shown=2).items
+    (made,) = make_plan(lists, votes=1, annotators=1, shown=2).items
     assert (made.first, made.second) == (("x", "x"), ("z", "y"))
 
 
@@ -72,38 +72,38 @@ def test_pictures_are_kept_small_and_without_notes(tmp_path: Path) -> None:
     notes = image.Exif()
     notes[0x010E] = "where it was taken"
     image.new("RGB", (1600, 400), "red").save(tmp_path / "wide.jpg", exif=notes)
-    found = image.open(io.BytesIO(jpeg(tmp_path / "wide.jpg")))
+    found = image.open(io.BytesIO(to_jpeg(tmp_path / "wide.jpg")))
     assert (found.format, found.size, dict(found.getexif())) == ("JPEG", (SIDE, 200), {})
 
 
 def test_transparent_parts_are_white(tmp_path: Path) -> None:
     image = pytest.importorskip("PIL.Image")
     image.new("RGBA", (8, 8), (255, 0, 0, 0)).save(tmp_path / "clear.png")
-    assert image.open(io.BytesIO(jpeg(tmp_path / "clear.png"))).getpixel((4, 4)) == (255, 255, 255)
+    assert image.open(io.BytesIO(to_jpeg(tmp_path / "clear.png"))).getpixel((4, 4)) == (255, 255, 255)
 
 
 def test_no_picture(tmp_path: Path) -> None:
     pytest.importorskip("PIL")
     (tmp_path / "text.jpg").write_text("text")
     for name in ("text.jpg", "none.jpg"):
-        with pytest.raises(ArgumentError, match=f"{name} is no picture that can be read"):
-            jpeg(tmp_path / name)
+        with pytest.raises(ArgumentError, match=f"{name} cannot be read as a picture"):
+            to_jpeg(tmp_path / name)
 
 
 def test_predicted_complexity_is_of_pictures() -> None:
-    lists = Lists(("a", "b"), ("0",), [("x",)], [("y",)], [Source(text="no picture")])
+    lists = ListPair(("a", "b"), ("0",), [("x",)], [("y",)], [Source(text="no picture")])
     with pytest.raises(
         ArgumentError, match="complexity is predicted from pictures, and 1 of 1 inputs have none"
     ):
-        plan_of(lists, predicted=True)
+        make_plan(lists, predicted=True)
 
 
 def test_predicted_complexity(tmp_path: Path) -> None:
     pytest.importorskip("efficientnet_lite_pytorch")
     image = pytest.importorskip("PIL.Image")
     image.new("RGB", (64, 64), "red").save(tmp_path / "red.png")
-    lists = Lists(("a", "b"), ("0",), [("x",)], [("y",)], [Source(image=tmp_path / "red.png")])
-    (made,) = plan_of(lists, predicted=True, votes=1, annotators=1).items
+    lists = ListPair(("a", "b"), ("0",), [("x",)], [("y",)], [Source(image=tmp_path / "red.png")])
+    (made,) = make_plan(lists, predicted=True, votes=1, annotators=1).items
     assert made.complexity is not None
     assert 0 < made.complexity < 10
 
@@ -114,8 +114,8 @@ def test_two_strategies(tmp_path: Path) -> None:
     )
     methods = {"bs": {"strategy": "bs", "beams": 2}, "dbs": {"strategy": "dbs", "groups": 2}}
     content = {"task": str(task), "model": "en-fr", "methods": methods}
-    lists = with_decoded(content, RunSettings(cache=tmp_path / "cache"))
-    (made,) = plan_of(lists, votes=1, annotators=1).items
+    lists = lists_from_strategies(content, RunSettings(cache=tmp_path / "cache"))
+    (made,) = make_plan(lists, votes=1, annotators=1).items
     assert (made.input, made.complexity, len(made.first), len(made.second)) == ("I'm cold.", 4.0, 2, 2)
     assert made.first[0] == made.second[0]  # the first group does not know of the others
 
@@ -124,7 +124,7 @@ def test_what_no_database_holds_is_replaced(tmp_path: Path) -> None:
     for name in ("a", "b"):
         path = tmp_path / f"{name}.jsonl"
         path.write_text('{"id": 0, "input": "x\\u0000", "hypotheses": ["\\ud800 y"]}\n')
-    lists = with_saved({name: tmp_path / f"{name}.jsonl" for name in ("a", "b")})
+    lists = lists_from_files({name: tmp_path / f"{name}.jsonl" for name in ("a", "b")})
     assert lists.first == [("? y",)]
     assert lists.about[0].text == "x\N{REPLACEMENT CHARACTER}"
 
@@ -139,8 +139,8 @@ def test_checks_say_which_list_to_choose() -> None:
 
 
 def test_what_people_will_wonder_about_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    same = Lists(("a", "b"), ("0",), [("x",)], [("x",)], [Source()])
-    plan_of(same, votes=1, annotators=1)
+    same = ListPair(("a", "b"), ("0",), [("x",)], [("x",)], [Source()])
+    make_plan(same, votes=1, annotators=1)
     told = capsys.readouterr().err
     assert "1 of 1 items show nothing but their lists" in told
     assert "1 of 1 items have the same list twice" in told
@@ -156,26 +156,28 @@ def test_what_people_will_wonder_about_is_said(capsys: pytest.CaptureFixture[str
             "line 1 has no number under \"complexity\": 'high'",
         ),
         ({"id": 0, "hypotheses": ["x"], "image": 3}, 'line 1 has no path under "image": 3'),
-        ({"id": 0, "hypotheses": ["x"], "image": "none.jpg"}, "none.jpg is no picture that can be read"),
+        ({"id": 0, "hypotheses": ["x"], "image": "none.jpg"}, "none.jpg cannot be read as a picture"),
     ],
 )
 def test_lines_that_are_wrong(tmp_path: Path, line: dict[str, Any], message: str) -> None:
     for name in ("a", "b"):
         write(tmp_path / f"{name}.jsonl", line)
     with pytest.raises(ArgumentError, match=message):
-        plan_of(with_saved({name: tmp_path / f"{name}.jsonl" for name in ("a", "b")}), votes=1, annotators=1)
+        make_plan(
+            lists_from_files({name: tmp_path / f"{name}.jsonl" for name in ("a", "b")}), votes=1, annotators=1
+        )
 
 
 def test_files_that_do_not_fit_together(files: dict[str, Path], tmp_path: Path) -> None:
     lone = write(tmp_path / "lone.jsonl", {"id": "7", "hypotheses": ["x"]})
     with pytest.raises(ArgumentError, match=r"lone\.jsonl has no line for 3 of the 3 inputs, such as id '0'"):
-        with_saved({"bs": files["bs"], "lone": lone})
+        lists_from_files({"bs": files["bs"], "lone": lone})
     with pytest.raises(ArgumentError, match="a study compares two lists, and 1 given: bs"):
-        with_saved({"bs": files["bs"]})
+        lists_from_files({"bs": files["bs"]})
 
 
 def test_a_study_needs_none_of_its_files(files: dict[str, Path]) -> None:
-    made = plan_of(with_saved(files), votes=1, annotators=1)
+    made = make_plan(lists_from_files(files), votes=1, annotators=1)
     for path in files.values():
         os.remove(path)
     assert len(made.items) == 3

@@ -10,25 +10,27 @@ import pytest
 
 from beamsplit.errors import ArgumentError
 from beamsplit.study.bins import Bins
-from beamsplit.study.plots import drawn
-from beamsplit.study.report import Data, Item, figures
+from beamsplit.study.plots import draw_plot
+from beamsplit.study.report import ReportItem, StudyData, figures
 from beamsplit.study.store import Vote
 from beamsplit.study.words import markdown
 
 
 def votes(item: str, choices: str, left: str = "first", answer: str | None = None) -> list[Vote]:
-    """Of a1, a2, ... in order: 1 is for the first list, 2 for the second, a point for nobody."""
+    """Return votes of a1, a2, ...: 1 is for the first list, 2 for the second, a point is no vote."""
     methods = {"1": "first", "2": "second"}
     return [
-        Vote(item, f"a{place}", left, methods[choice], 0.0, 1.0, answer)
-        for place, choice in enumerate(choices, 1)
+        Vote(item, f"a{number}", left, methods[choice], 0.0, 1.0, answer)
+        for number, choice in enumerate(choices, 1)
         if choice != "."
     ]
 
 
-def data(table: dict[str, str], numbers: dict[str, float] | None = None, *more: Vote) -> Data:
-    items = tuple(Item(name, (numbers or {}).get(name)) for name in table)
-    return Data("BS", "DBS", 5, items, (*(v for name, row in table.items() for v in votes(name, row)), *more))
+def data(table: dict[str, str], numbers: dict[str, float] | None = None, *more: Vote) -> StudyData:
+    items = tuple(ReportItem(name, (numbers or {}).get(name)) for name in table)
+    return StudyData(
+        "BS", "DBS", 5, items, (*(v for name, row in table.items() for v in votes(name, row)), *more)
+    )
 
 
 # Four items of five votes: 4, 3, 1 and 0 are for the second list.
@@ -56,7 +58,7 @@ def test_the_bootstrap_draws_items_not_votes() -> None:
 def test_items_that_are_all_alike_have_no_bootstrap_interval() -> None:
     found = figures(data({"x": "222", "y": "222"}))
     assert found["preference"]["votes"] == {"count": 6, "of": 6, "share": 1.0, "low": None, "high": None}
-    assert "No preference is shown: the interval of items has 50% in it." in markdown(found)
+    assert "No preference is shown: the interval of items includes 50%." in markdown(found)
 
 
 def test_ties_count_for_neither() -> None:
@@ -118,7 +120,7 @@ def test_who_fails_a_check_is_left_out() -> None:
 
 def test_whether_people_like_the_left() -> None:
     right = tuple(votes("x", "1", left="second") + votes("y", "111", left="first"))
-    found = figures(Data("BS", "DBS", 1, (Item("x"), Item("y")), right))["left_side"]
+    found = figures(StudyData("BS", "DBS", 1, (ReportItem("x"), ReportItem("y")), right))["left_side"]
     assert (found["count"], found["of"]) == (3, 4)
 
 
@@ -143,15 +145,15 @@ def test_whether_people_like_the_left() -> None:
 def test_bins(text: str, names: list[str] | None) -> None:
     if names is None:
         with pytest.raises(ArgumentError, match="give paper, a number from 1 to 20, or rising edges"):
-            Bins.read(text)
+            Bins.parse(text)
     else:
-        assert [each.name for each in Bins.read(text).over([1.0, 2.0, 3.0, 4.0])] == names
+        assert [each.name for each in Bins.parse(text).over([1.0, 2.0, 3.0, 4.0])] == names
 
 
 @pytest.mark.parametrize("how", ["paper", "3", "4", "2,2.5"])
 @pytest.mark.parametrize("values", [[1.0, 1.0, 1.0], [1.0, 2.0, 2.0, 9.0], [3.0]])
 def test_every_number_is_in_one_bin(how: str, values: list[float]) -> None:
-    bins = Bins.read(how).over(values)
+    bins = Bins.parse(how).over(values)
     assert [sum(each.holds(value) for each in bins) for value in values] == [1] * len(values)
 
 
@@ -171,14 +173,14 @@ def test_a_report_of_nothing() -> None:
     found = figures(data({"x": ""}))
     assert "1 item has no votes yet." in markdown(found)
     json.dumps(found, allow_nan=False)
-    assert drawn(found).startswith(b"<?xml")
+    assert draw_plot(found).startswith(b"<?xml")
 
 
 @pytest.mark.parametrize(("kind", "start"), [("svg", b"<?xml"), ("png", b"\x89PNG")])
 def test_the_plot(kind: str, start: bytes) -> None:
     found: Any = figures(data({**FOUR, "$|<b>": "2"}, {"w": 4.0, "x": 3.0}))
-    assert drawn(found, kind).startswith(start)
-    assert drawn(found, kind) == drawn(found, kind)
+    assert draw_plot(found, kind).startswith(start)
+    assert draw_plot(found, kind) == draw_plot(found, kind)
 
 
 @pytest.mark.parametrize("numbers", [None, {"w": 4.0, "x": 3.0, "y": 2.0, "z": 1.0}])

@@ -26,7 +26,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
-    """Of two items that have markup, and one vote each; two people."""
+    """Create a study with two items that contain markup, one vote each, and two annotators."""
     texts = {"input": MARKUP, "first": (MARKUP, "bs"), "second": ("dbs", MARKUP)}
     items = (item("0", **texts), item("1", **texts, picture=b"jpeg"))
     made = replace(plan(), items=items, votes=1, annotators=2, question=f"Which? {MARKUP}", patience=60.0)

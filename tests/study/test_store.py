@@ -57,8 +57,8 @@ def test_two_windows_of_everybody_at_once(studies: Studies) -> None:
     check_votes(store, votes=2, items=4)
 
 
-def vote_alone(place: str, number: int) -> None:
-    store = open_study(place)
+def vote_alone(location: str, number: int) -> None:
+    store = open_study(location)
     answer_all(store, store.annotators()[number])
     store.close()
 
@@ -67,7 +67,7 @@ def vote_alone(place: str, number: int) -> None:
 def test_processes_at_once(studies: Studies) -> None:
     studies.create(plan(items=4, votes=2, annotators=3)).close()
     context = multiprocessing.get_context("fork")
-    workers = [context.Process(target=vote_alone, args=(studies.place, number)) for number in range(3)]
+    workers = [context.Process(target=vote_alone, args=(studies.location, number)) for number in range(3)]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -261,7 +261,7 @@ def test_a_picture_is_for_those_who_were_shown_the_item(studies: Studies) -> Non
 
 def test_a_study_is_never_overwritten(studies: Studies) -> None:
     studies.create(plan()).close()
-    with pytest.raises(ArgumentError, match=r"is there already: give another name|has a study already"):
+    with pytest.raises(ArgumentError, match=r"already exists: give another name|already has a study"):
         studies.create(plan())
     assert len(studies.open().items()) == 4
 
@@ -300,20 +300,20 @@ def test_a_study_that_fails_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "message"),
+    ("location", "message"),
     [
         ("none.db", "there is no study none.db: make one with beamsplit study create"),
-        ("mysql://x/y", "'mysql' is no kind of database that keeps studies: give a file such as pilot.db"),
-        ("://", "'://' is no address of a database: give a file such as pilot.db"),
+        ("mysql://x/y", "'mysql' databases cannot hold studies: give a file such as pilot.db"),
+        ("://", "'://' is not the address of a database: give a file such as pilot.db"),
         (
             "postgresql://u:secret@localhost:1/x",
             r"postgresql://u:\*\*\*@localhost:1/x cannot be used",
         ),
     ],
 )
-def test_no_study_there(place: str, message: str) -> None:
+def test_no_study_there(location: str, message: str) -> None:
     with pytest.raises(ArgumentError, match=message) as error:
-        open_study(place)
+        open_study(location)
     assert "secret" not in str(error.value)
 
 

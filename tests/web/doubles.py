@@ -16,7 +16,7 @@ from torch import Tensor
 
 from beamsplit.loading import load_model
 from beamsplit.model import StepModel
-from beamsplit.web import Limits, Settings, make_app
+from beamsplit.web import DemoLimits, DemoSettings, make_app
 from beamsplit.web.catalogue import Catalogue
 
 WORDS = "a red boat small on the water sky and sea".split()
@@ -100,10 +100,10 @@ class _Shared:
 SHARED = _Shared()
 
 
-def app_with(shelf: Shelf | None = None, settings: Settings | None = None, **limits: Any) -> Any:
+def app_with(shelf: Shelf | None = None, settings: DemoSettings | None = None, **limits: Any) -> Any:
     """An application whose models come from the shelf."""
     shelf = shelf or Shelf()
-    settings = settings or Settings(limits=Limits(**limits))
+    settings = settings or DemoSettings(limits=DemoLimits(**limits))
     return make_app(settings, Catalogue(list(shelf.models), shelf))
 
 
@@ -126,7 +126,7 @@ def encoded(data: bytes) -> str:
 
 
 def events(content: str) -> Iterator[tuple[str, Any]]:
-    """From server-sent events, their names and what they say."""
+    """Yield the names and data of server-sent events."""
     for block in content.split("\n\n")[:-1]:
         name, data = block.split("\n")
         yield name.removeprefix("event: "), json.loads(data.removeprefix("data: "))

@@ -1,4 +1,4 @@
-"""The interface: what it answers is what the library finds, and what it refuses it refuses in one line."""
+"""The API: it returns what the library finds, and refuses bad requests in one line."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from beamsplit.comparison import compare_lists
 from beamsplit.strategies.defaults import DEFAULTS
 from beamsplit.strategies.names import STRATEGIES
 from beamsplit.strategies.spec import StrategySpec, Widths
-from beamsplit.web import Limits, Settings, make_app
-from beamsplit.web.answers import Answer, Step
+from beamsplit.web import DemoLimits, DemoSettings, make_app
 from beamsplit.web.catalogue import Catalogue, terms
-from beamsplit.web.reading import read
-from beamsplit.web.requests import Asked
+from beamsplit.web.reading import parse_request
+from beamsplit.web.requests import DecodeRequest
+from beamsplit.web.responses import DecodeResponse, StepEvent
 from web.doubles import SHARED, Broken, Shelf, Slow, app_with, client_of, events
 
 TEXT = "I'm cold."
@@ -53,7 +53,7 @@ def refused(client: TestClient, status: int, path: str = "/api/decode", **asked:
 
 
 def expected(spec: StrategySpec, max_length: int = 60, seed: int = 0) -> Any:
-    """What the library finds, without the web."""
+    """Return what the library finds, without the web."""
     model = SHARED("en-fr")
     (found,) = beamsplit.decode(
         spec.guide(model), [TEXT], spec.make(model), max_length=max_length, seed=seed, unique=spec.unique
@@ -132,7 +132,7 @@ def test_models_say_what_they_take_and_what_suits_them(client: TestClient) -> No
         "questioner": "picture",
     }
     assert [each["name"] for each in found["strategies"]] == list(STRATEGIES)
-    assert found["limits"]["beams"] == Limits().beams
+    assert found["limits"]["beams"] == DemoLimits().beams
     for model in found["models"]:
         choice = model["choice"]
         StrategySpec.of_widths(choice.pop("strategy"), Widths(**choice))  # raises what is wrong
@@ -182,12 +182,19 @@ def test_the_description_for_machines(client: TestClient) -> None:
     schemas = described["components"]["schemas"]
     for name in ("decode", "search"):
         body = operations[name]["requestBody"]["content"]["application/json"]["schema"]
-        assert body == {"$ref": "#/components/schemas/Asked"}
+        assert body == {"$ref": "#/components/schemas/DecodeRequest"}
         for status in ("429", "503"):
             assert "Retry-After" in operations[name]["responses"][status]["headers"]
     assert "405" in operations["health"]["responses"]
-    assert {"Asked", "AskedPicture", "AskedSearch", "Answer", "Step", "Failure"} <= set(schemas)
-    assert schemas["Limits"]["properties"]["beams"]["type"] == "integer"
+    assert {
+        "DecodeRequest",
+        "PictureRequest",
+        "SearchRequest",
+        "DecodeResponse",
+        "StepEvent",
+        "ErrorResponse",
+    } <= set(schemas)
+    assert schemas["DemoLimits"]["properties"]["beams"]["type"] == "integer"
     (events,) = operations["search"]["responses"]["200"]["content"].values()
     names = [each["properties"]["event"]["const"] for each in events["schema"]["oneOf"]]
     assert names == ["step", "done", "error"]
@@ -195,7 +202,7 @@ def test_the_description_for_machines(client: TestClient) -> None:
 
 def test_steps_are_as_described(client: TestClient) -> None:
     answer = client.post("/api/search", json={"text": TEXT, "max_length": 3, "tree": True})
-    kinds: dict[str, type[Answer]] = {"step": Step, "done": Answer}
+    kinds: dict[str, type[DecodeResponse]] = {"step": StepEvent, "done": DecodeResponse}
     for name, said in events(answer.text):
         kinds[name].model_validate(said)
 
@@ -281,14 +288,14 @@ def test_bodies_that_are_not_requests(client: TestClient, body: bytes) -> None:
 
 
 def test_requests_are_read_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that others are answered meanwhile."""
+    """Other requests are answered meanwhile."""
 
-    def read_here(body: bytes, limits: Limits) -> Asked:
+    def parse_here(body: bytes, limits: DemoLimits) -> DecodeRequest:
         with pytest.raises(RuntimeError, match="no running event loop"):
             asyncio.get_running_loop()
-        return read(body, limits)
+        return parse_request(body, limits)
 
-    monkeypatch.setattr("beamsplit.web.app.read", read_here)
+    monkeypatch.setattr("beamsplit.web.app.parse_request", parse_here)
     assert decode(client_of(app_with()), max_length=2)
 
 
@@ -298,7 +305,7 @@ def test_requests_are_read_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> N
         (
             {"text_letters": 5},
             {},
-            "the text has 9 letters, and the limit is 5: shorten it",
+            "the text has 9 characters, and the limit is 5: shorten it",
         ),
         (
             {"beams": 11},
@@ -342,6 +349,6 @@ def test_models_that_fail_say_so_in_one_line(caplog: pytest.LogCaptureFixture) -
 
 def test_limits_are_checked() -> None:
     with pytest.raises(beamsplit.ArgumentError, match="searches must be a whole number of at least 1, not 0"):
-        Limits(searches=0)
+        DemoLimits(searches=0)
     with pytest.raises(beamsplit.ArgumentError, match="there is no folder nowhere: --pictures"):
-        make_app(Settings(pictures=Path("nowhere")))
+        make_app(DemoSettings(pictures=Path("nowhere")))

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from beamsplit import ArgumentError
 from beamsplit.cli.demo import _settings, demo
-from beamsplit.web import Hosts, Limits
+from beamsplit.web import DemoLimits, Hosts
 from web.doubles import app_with, client_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "demo.md").read_text(encoding="utf-8")
@@ -85,7 +85,7 @@ def test_options_become_settings() -> None:
 def test_the_page_about_it_names_all_options_and_limits() -> None:
     for option in demo.params:
         assert option.opts[0] in PAGE
-    for limit in fields(Limits):
+    for limit in fields(DemoLimits):
         assert f"`{limit.name}`" in PAGE
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
+from beamsplit.web import DemoLimits, DemoSettings
 from web.conftest import Serve, Server
 from web.doubles import Shelf, Slow, app_with, events
 
@@ -27,6 +30,17 @@ def request(asked: Any, path: str, host: str = "127.0.0.1") -> bytes:
 def searching(server: Server) -> int:
     found: int = httpx2.get(f"{server.url}/api/health").json()["searching"]
     return found
+
+
+def rest_of(connection: socket.socket) -> bytes:
+    """All that comes until the server closes it."""
+    content = bytearray()
+    try:
+        while part := connection.recv(1 << 16):
+            content += part
+    except ConnectionResetError:
+        pass
+    return bytes(content)
 
 
 def eventually(happens: Callable[[], bool], within: float = 5.0) -> bool:
@@ -48,7 +62,7 @@ def test_a_client_that_vanishes_stops_its_search(serve: Serve, path: str) -> Non
     assert model.steps < 60
 
 
-def test_a_client_that_does_not_read_holds_no_place(serve: Serve) -> None:
+def test_a_client_that_does_not_read_holds_no_slot(serve: Serve) -> None:
     """Its search is over, and others may search, though nobody has taken what it found."""
     model = Slow(0.0)
     server = serve(app_with(Shelf(slow=model), searches=1, send_seconds=30.0))
@@ -74,6 +88,22 @@ def test_a_client_that_does_not_read_is_given_up(serve: Serve) -> None:
         assert eventually(lambda: searching(server) == 0, within=10.0)
         assert model.steps < 100
         assert b"event: done" not in read_all(connection)
+
+
+def test_a_large_answer_that_nobody_reads_is_given_up(serve: Serve, tmp_path: Path) -> None:
+    """It does not lie in memory as a whole, and its request makes room for others."""
+    content = os.urandom(3_000_000)
+    (tmp_path / "large.png").write_bytes(content)
+    limits = DemoLimits(requests=1, send_seconds=1.0)
+    server = serve(app_with(settings=DemoSettings(pictures=tmp_path, limits=limits)))
+    health = f"{server.url}/api/health"
+    with server.connect(receive_buffer=4_096) as connection:
+        connection.sendall(b"GET /api/pictures/large.png HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert eventually(lambda: httpx2.get(health).status_code == 503)
+        assert eventually(lambda: httpx2.get(health).status_code == 200)
+        assert len(rest_of(connection)) < len(content)
+    answer = httpx2.get(f"{server.url}/api/pictures/large.png")  # which reads it
+    assert answer.content == content
 
 
 def read_all(connection: socket.socket) -> bytes:

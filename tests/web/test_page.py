@@ -160,7 +160,7 @@ def test_another_change_ends_the_search_under_way(browser: Any, page_server: Ser
 
 
 def test_in_the_middle_of_a_search(browser: Any, page_server: Server) -> None:
-    """What is shown can be saved, what is not yet found cannot be copied, and a slip ends it."""
+    """A step can be saved, an unfinished result cannot be copied, and a wrong value ends the search."""
     page = browser.new_page(reduced_motion="no-preference")
     page.goto(f"{page_server.url}/#model=slow&text=x&length=90")
     page.wait_for_selector("#progress:text-matches('Step [2-9]')", timeout=15_000)
@@ -176,11 +176,11 @@ def test_in_the_middle_of_a_search(browser: Any, page_server: Server) -> None:
     page.close()
 
 
-def test_where_all_places_are_taken_it_waits(page: Any) -> None:
+def test_where_all_slots_are_taken_it_waits(page: Any) -> None:
     busy = {"status": 429, "headers": {"retry-after": "1"}, "json": {"error": "all are running"}}
     page.route("**/api/search", lambda route: route.fulfill(**busy), times=2)
     page.click("#run")
-    page.wait_for_selector("#progress:text('Waiting for a place')")
+    page.wait_for_selector("#progress:text('Waiting for a free slot')")
     settled(page)
     page.wait_for_function("document.querySelector('#progress').textContent === ''")
     assert page.is_hidden("#error")
@@ -214,12 +214,12 @@ def test_a_sample_and_a_picture_of_ones_own(page: Any) -> None:
 
 
 def scene(name: str) -> bytes:
-    from beamsplit.web.samples import Samples
+    from beamsplit.web.samples import SamplePictures
 
-    return Samples().read(name)[0]
+    return SamplePictures().read(name)[0]
 
 
-GIVE = """async ([name, what, place]) => {
+GIVE = """async ([name, what, selector]) => {
     const data = new DataTransfer();
     if (what.startsWith("http")) {
         data.setData("text/uri-list", what);
@@ -230,14 +230,14 @@ GIVE = """async ([name, what, place]) => {
     const event = name === "drop"
         ? new DragEvent("drop", {dataTransfer: data, bubbles: true, cancelable: true})
         : new ClipboardEvent("paste", {clipboardData: data, bubbles: true});
-    document.querySelector(place).dispatchEvent(event);
+    document.querySelector(selector).dispatchEvent(event);
     return event.defaultPrevented;
 }"""
 
 
 def test_pictures_can_be_dropped_and_pasted(pictured: Any) -> None:
-    for name, what, place in (("drop", "bus", "footer"), ("paste", "clock", "body")):
-        given = [name, what, place]
+    for name, what, selector in (("drop", "bus", "footer"), ("paste", "clock", "body")):
+        given = [name, what, selector]
         after(pictured, lambda given=given: pictured.evaluate(GIVE, given))
         assert what in " ".join(texts(pictured, "last"))
     assert pictured.evaluate(GIVE, ["drop", "http://example.org/a.png", "h1"])
@@ -277,7 +277,7 @@ def test_a_link_with_things_that_are_not_here(window: Any, page_server: Server) 
     assert page.is_hidden("#notice")
     assert page.input_value("#text") == "Hi"
     page.evaluate("location.hash = '#model=captioner&sample='")
-    page.wait_for_selector("#notice:text('own picture, which is not in it: choose one')")
+    page.wait_for_selector("#notice:text('own picture, which it does not contain: choose one')")
     page.close()
 
 
@@ -297,7 +297,7 @@ def test_what_was_found_can_be_taken_along(untouched: Any) -> None:
 
 ERRORS = [
     ("#text", "北京市", "the text is '北京市', in letters the translator does not know: it reads English"),
-    ("#text", "a" * 1_001, "the text has 1001 letters, and the limit is 1000: shorten it"),
+    ("#text", "a" * 1_001, "the text has 1001 characters, and the limit is 1000: shorten it"),
     ("#groups", "30", "the searches have 120 beams, and the limit is 96: ask for fewer"),
     ("#groups", "0", "Groups: Value must be greater than or equal to 1."),
 ]
@@ -340,7 +340,7 @@ def test_errors_are_shown_and_go_away(page: Any) -> None:
 def test_a_file_that_is_no_picture_is_refused_here(
     pictured: Any, kind: str, content: bytes, line: str
 ) -> None:
-    """And the one before it stays."""
+    """The picture before it stays."""
     before = pictured.locator("#picture-name").inner_text()
     pictured.set_input_files("#file", {"name": "a.png", "mimeType": kind, "buffer": content})
     pictured.wait_for_selector(f"#error:text('{line.format('a.png')}')")

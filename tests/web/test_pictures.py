@@ -20,9 +20,9 @@ from beamsplit.comparison import compare_lists
 from beamsplit.models.scenes import SCENES, painted
 from beamsplit.strategies.defaults import DEFAULTS
 from beamsplit.strategies.spec import StrategySpec
-from beamsplit.web import Limits, Settings
-from beamsplit.web.pictures import features_of
-from beamsplit.web.samples import Samples
+from beamsplit.web import DemoLimits, DemoSettings
+from beamsplit.web.pictures import picture_features
+from beamsplit.web.samples import SamplePictures
 from web.doubles import SHARED, app_with, client_of, encoded, picture
 
 pytest.importorskip("PIL", reason="pictures need Pillow")
@@ -80,9 +80,9 @@ def test_kinds_of_files(client: TestClient, kind: str) -> None:
 @pytest.mark.parametrize(
     ("data", "line"),
     [
-        ("äöü", "picture.data is not base64: send the file's bytes encoded so"),
-        ("abc", "picture.data is not base64: send the file's bytes encoded so"),
-        ("data:image/png;base64,aaaa", "picture.data is not base64: send the file's bytes encoded so"),
+        ("äöü", "picture.data is not base64: send the file's bytes as base64"),
+        ("abc", "picture.data is not base64: send the file's bytes as base64"),
+        ("data:image/png;base64,aaaa", "picture.data is not base64: send the file's bytes as base64"),
         ("", "the picture is not a JPEG, PNG, WebP, GIF or BMP file: save it as one of them"),
         (
             b"%!PS-Adobe-3.0 EPSF-3.0\n",
@@ -111,7 +111,7 @@ def test_a_file_that_was_cut_off(client: TestClient, kind: str, share: float) ->
 
 
 def test_a_photo_of_24_megapixels_is_not_too_large(client: TestClient) -> None:
-    """As telephones take them; of this one there is no more than the header."""
+    """Telephones take such photos. This file is only a header."""
     assert "damaged" in refused(client, 422, header_of_png(5_712, 4_284))
 
 
@@ -121,7 +121,7 @@ def test_a_jpeg_of_many_scans(client: TestClient) -> None:
     scans = whole.count(b"\xff\xda")
     assert scans > 1
     assert ask(client, whole + b"\xff\xda" * (100 - scans)).status_code == 200
-    line = "the picture is a JPEG of 101 scans, more than 100: save it anew"
+    line = "the picture is a JPEG of 101 scans, more than 100: save it again"
     assert refused(client, 422, whole + b"\xff\xda" * (101 - scans)) == line
     assert ask(client, picture(kind="PNG") + b"\xff\xda" * 101).status_code == 200
 
@@ -136,9 +136,9 @@ def test_no_warning_tells_the_size_of_a_picture(client: TestClient) -> None:
 def test_the_time_that_a_picture_takes_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     def slow(*given: Any) -> Any:
         time.sleep(0.3)
-        return features_of(*given)
+        return picture_features(*given)
 
-    monkeypatch.setattr("beamsplit.web.jobs.features_of", slow)
+    monkeypatch.setattr("beamsplit.web.jobs.picture_features", slow)
     short = client_of(app_with(seconds=0.2))
     answer = short.post("/api/search", json={"model": "captioner", "picture": {"sample": "boat"}})
     assert answer.status_code == 503  # and no step was told of
@@ -157,7 +157,7 @@ def test_limits_of_pictures() -> None:
 
 
 def test_a_picture_never_touches_the_disk(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also one that is larger than a megabyte, where upload forms would be written to a file."""
+    """Not even one of more than a megabyte, which upload forms would write to a file."""
     from PIL import Image
 
     side = 1_100
@@ -229,11 +229,11 @@ def test_a_folder_of_ones_own(tmp_path: Path) -> None:
     (tmp_path / "my dog#1.jpg").write_bytes(picture(kind="JPEG"))
     (tmp_path / "notes.txt").write_text("secret")
     (tmp_path / "sub.png").mkdir()
-    client = client_of(app_with(settings=Settings(pictures=tmp_path, limits=Limits())))
+    client = client_of(app_with(settings=DemoSettings(pictures=tmp_path, limits=DemoLimits())))
     first, *others = client.get("/api/models").json()["pictures"]
     assert first == {"name": "my dog#1.jpg", "title": "my dog#1", "address": "/api/pictures/my%20dog%231.jpg"}
     assert [each["name"] for each in others] == list(SCENES)
     assert client.get(first["address"]).headers["content-type"] == "image/jpeg"
     for outside in ("notes.txt", "..%2Fnotes.txt", "%2Fetc%2Fpasswd", "sub.png"):
         assert client.get(f"/api/pictures/{outside}").status_code == 404
-    assert Samples(tmp_path).names() == ["my dog#1.jpg", *SCENES]
+    assert SamplePictures(tmp_path).names() == ["my dog#1.jpg", *SCENES]

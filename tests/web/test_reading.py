@@ -7,32 +7,32 @@ from typing import Any
 
 import pytest
 
-from beamsplit.web import Limits, reading
+from beamsplit.web import DemoLimits, reading
 from beamsplit.web.problems import Problem
-from beamsplit.web.reading import read
-from beamsplit.web.requests import Asked
+from beamsplit.web.reading import parse_request
+from beamsplit.web.requests import DecodeRequest
 
-LIMITS = Limits()
+LIMITS = DemoLimits()
 
 
-def refused(body: bytes | str, limits: Limits = LIMITS) -> tuple[int, str]:
+def refused(body: bytes | str, limits: DemoLimits = LIMITS) -> tuple[int, str]:
     with pytest.raises(Problem) as caught:
-        read(body.encode() if isinstance(body, str) else body, limits)
+        parse_request(body.encode() if isinstance(body, str) else body, limits)
     return caught.value.status, caught.value.line
 
 
 def test_what_is_asked() -> None:
     asked = {"text": "Hi!", "searches": [{"strategy": "bs"}], "seed": 3}
-    assert read(json.dumps(asked).encode(), LIMITS) == Asked.model_validate(asked)
-    assert read(b"\xef\xbb\xbf" + json.dumps(asked).encode(), LIMITS).seed == 3
+    assert parse_request(json.dumps(asked).encode(), LIMITS) == DecodeRequest.model_validate(asked)
+    assert parse_request(b"\xef\xbb\xbf" + json.dumps(asked).encode(), LIMITS).seed == 3
 
 
 @pytest.mark.parametrize(
     ("body", "line"),
     [
-        (b"", "the body is not JSON: Expecting value at letter 0"),
-        (b"{", "the body is not JSON: Expecting property name enclosed in double quotes at letter 1"),
-        (b'{"text": "a"} x', "the body is not JSON: Extra data at letter 14"),
+        (b"", "the body is not JSON: Expecting value at character 0"),
+        (b"{", "the body is not JSON: Expecting property name enclosed in double quotes at character 1"),
+        (b'{"text": "a"} x', "the body is not JSON: Extra data at character 14"),
         (b'{"text": "\xff"}', "the body is not JSON: byte 10 is not UTF-8"),
         (b'{"seed": NaN}', "the body is not JSON: it has a number that cannot be read"),
         (b'{"seed": ' + b"9" * 5_000 + b"}", "the body is not JSON: it has a number that cannot be read"),
@@ -53,7 +53,7 @@ def keys(count: int) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(
-    ("asked", "place"),
+    ("asked", "path"),
     [
         (keys(3_000), "the request"),
         ({"picture": keys(3_000)}, "picture"),
@@ -63,11 +63,11 @@ def keys(count: int) -> dict[str, int]:
     ],
 )
 def test_many_parts_are_counted_before_they_are_checked(
-    asked: dict[str, Any], place: str, monkeypatch: pytest.MonkeyPatch
+    asked: dict[str, Any], path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The checker would write a line about each."""
-    monkeypatch.setattr(reading, "Asked", None)
-    line = f"{place} has 3,000 parts, and there are not so many: leave some out"
+    monkeypatch.setattr(reading, "DecodeRequest", None)
+    line = f"{path} has 3,000 parts, and the limit is 20: leave some out"
     assert refused(json.dumps(asked)) == (422, line)
 
 
@@ -95,12 +95,12 @@ def test_what_is_large_and_no_picture_is_not_even_parsed(body: str, monkeypatch:
 @pytest.mark.parametrize("space", ["", " ", "\n\t "])
 def test_a_picture_may_be_large(space: str) -> None:
     body = f'{{"model": "captioner", "picture": {{"data"{space}:{space}"{PICTURE}"}}}}'
-    asked = read(body.encode(), LIMITS)
+    asked = parse_request(body.encode(), LIMITS)
     assert asked.picture is not None
     assert asked.picture.data == PICTURE
 
 
 def test_the_rest_may_be_so_large() -> None:
     body = b'{"text": "a"}'
-    assert read(body, Limits(rest_bytes=len(body))).text == "a"
-    assert refused(body, Limits(rest_bytes=len(body) - 1))[0] == 413
+    assert parse_request(body, DemoLimits(rest_bytes=len(body))).text == "a"
+    assert refused(body, DemoLimits(rest_bytes=len(body) - 1))[0] == 413

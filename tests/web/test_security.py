@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from beamsplit.web import Hosts, Limits, Settings
+from beamsplit.web import DemoLimits, DemoSettings, Hosts
 from beamsplit.web.security import POLICY
 from web.doubles import app_with, client_of
 
@@ -126,7 +126,7 @@ def test_a_body_that_is_too_large(chunked: bool) -> None:
 
 def test_the_largest_body_is_read() -> None:
     body = b'{"text": "Hi!"}'
-    settings = Settings(limits=Limits(body_bytes=len(body)))
+    settings = DemoSettings(limits=DemoLimits(body_bytes=len(body)))
     kind = {"content-type": "application/json"}
     assert (
         client_of(app_with(settings=settings)).post("/api/decode", content=body, headers=kind).status_code

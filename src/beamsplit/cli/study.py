@@ -17,8 +17,8 @@ from beamsplit.files import write_bytes
 
 if TYPE_CHECKING:
     from beamsplit.evaluation import RunSettings
-    from beamsplit.study import Plan, Store
-    from beamsplit.study.making import Lists
+    from beamsplit.study import Store, StudyPlan
+    from beamsplit.study.making import ListPair
 
 __all__ = ["study"]
 
@@ -130,8 +130,8 @@ def create(location: str, as_json: bool, settings: RunSettings, **asked: Any) ->
         show(_links_json(made) if as_json else _created(location, made), is_markdown=False)
 
 
-def _plan(asked: dict[str, Any], settings: RunSettings) -> Plan:
-    from beamsplit.study.making import plan_of
+def _plan(asked: dict[str, Any], settings: RunSettings) -> StudyPlan:
+    from beamsplit.study.making import make_plan
 
     given = {name: asked[name] for name in ("votes", "share", "seed", "shown", "unique", "attention")}
     given["annotators"] = asked["votes"] if asked["annotators"] is None else asked["annotators"]
@@ -140,7 +140,7 @@ def _plan(asked: dict[str, Any], settings: RunSettings) -> Plan:
     if asked["consent"] is not None:
         given["consent"] = _text(str(asked["consent"]), _read(asked["consent"]))
     predicted = asked["complexity"] == "predicted"
-    return plan_of(_lists(asked, settings), predicted=predicted, patience=60 * asked["patience"], **given)
+    return make_plan(_lists(asked, settings), predicted=predicted, patience=60 * asked["patience"], **given)
 
 
 def _read(path: Path) -> str:
@@ -158,8 +158,8 @@ def _text(name: str, text: str) -> str:
     return text.strip()
 
 
-def _lists(asked: dict[str, Any], settings: RunSettings) -> Lists:
-    from beamsplit.study.making import with_decoded, with_saved
+def _lists(asked: dict[str, Any], settings: RunSettings) -> ListPair:
+    from beamsplit.study.making import lists_from_files, lists_from_strategies
 
     given = [name for name in ("beams", "groups", "strength", "diversity") if asked[name] is not None]
     if asked["saved"] and (asked["strategies"] or asked["model"] or given):
@@ -167,10 +167,10 @@ def _lists(asked: dict[str, Any], settings: RunSettings) -> Lists:
     if asked["saved"]:
         task = None if asked["task"] is None else Path(asked["task"])
         files = {name: Path(file) for name, file in named_files(asked["saved"]).items()}
-        return with_saved(files, task, settings.limit)
+        return lists_from_files(files, task, settings.limit)
     if not (asked["task"] and asked["model"] and asked["strategies"]):
         raise ArgumentError("give --lists NAME=FILE twice, or --task with --model and two --strategies")
-    return with_decoded(_content(asked), settings)
+    return lists_from_strategies(_content(asked), settings)
 
 
 def _content(asked: dict[str, Any]) -> dict[str, Any]:
@@ -206,7 +206,7 @@ def _link_lines(made: Store, base: str = "") -> str:
 def _shown(location: str) -> str:
     from beamsplit.study import database
 
-    return database.shown(database.url_of(location))
+    return database.display_name(database.parse_url(location))
 
 
 # Serve
@@ -267,10 +267,10 @@ def export(location: str, kind: str, output: Path | None) -> None:
     beamsplit study export pilot.db --format jsonl
     """  # noqa: D301 (click wants the character)
     from beamsplit.study import open_study
-    from beamsplit.study.export import exported
+    from beamsplit.study.export import export_votes
 
     with closing(open_study(location)) as store:
-        text = exported(store, kind)
+        text = export_votes(store, kind)
     if output is None:
         click.echo(text, nl=False)
     else:
@@ -312,12 +312,12 @@ def report(
     beamsplit study report pilot.db
     beamsplit study report pilot.db --bins 4 --out results/
     """  # noqa: D301 (click wants the character)
-    from beamsplit.study import figures, gathered, open_study, words
+    from beamsplit.study import collect_data, figures, open_study, words
     from beamsplit.study.bins import Bins
 
-    parts = Bins.read(bins)
+    parts = Bins.parse(bins)
     with closing(open_study(location)) as store:
-        found = figures(gathered(store), bins=parts, include_failed=include_failed, draws=draws)
+        found = figures(collect_data(store), bins=parts, include_failed=include_failed, draws=draws)
     tables, text = words.markdown(found), json.dumps(found, indent=1, ensure_ascii=False) + "\n"
     if out is not None:
         _write(found, tables, text, out)
@@ -325,9 +325,9 @@ def report(
 
 
 def _write(found: dict[str, Any], tables: str, text: str, out: Path) -> None:
-    from beamsplit.study.plots import drawn
+    from beamsplit.study.plots import draw_plot
 
     write_bytes(out / "report.json", text.encode())
     write_bytes(out / "report.md", tables.encode())
     for kind in ("svg", "png"):
-        write_bytes(out / f"report.{kind}", drawn(found, kind))
+        write_bytes(out / f"report.{kind}", draw_plot(found, kind))

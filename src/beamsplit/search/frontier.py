@@ -110,7 +110,7 @@ class Frontier:
             return ends
         spelled = self.spell(picks).clamp(min=0)
         inputs = self.inputs.view(-1, 1, 1).expand_as(picks.token)
-        stopped = stop(inputs.flatten(), spelled.flatten(0, 2))
+        stopped = stop(inputs.flatten().clone(), spelled.flatten(0, 2))  # copies, which it may keep
         if not isinstance(stopped, Tensor) or stopped.shape != (inputs.numel(),):
             got = list(stopped.shape) if isinstance(stopped, Tensor) else type(stopped).__name__
             raise ArgumentError(
@@ -221,20 +221,18 @@ class Frontier:
 
     def ask(self) -> Advance:
         """Return what the model is to go on with, if these are all groups there are."""
-        stayed = self.rows.in_order and (self.dense or self.setting.abilities.fixed_rows)
-        count = self.rows.count
+        fixed = self.setting.abilities.fixed_rows
+        stayed, count = self.rows.in_order and (self.dense or fixed), self.rows.count
         tokens, parents = self.hand_out_rows()
-        # Rows that stay as they are need no copy, but for the roots: these are the caller's inputs.
-        if stayed or (self.time > 1 and not self.setting.abilities.fixed_rows and are_all(parents, count)):
+        # Rows that stay as they are need no copy, but for the roots: these may be the caller's inputs.
+        if stayed or (self.time > 1 and not fixed and are_all(parents, count)):
             return Advance(tokens, None)
         return Advance(tokens, parents)
 
 
-def _certified(doubt: Tensor | None, like: Tensor) -> Tensor:
+def _certified(doubt: Tensor | None, like: Tensor) -> Tensor | None:
     """Return [batch group slot] whether a group was never in doubt, for hypotheses such as `like`."""
-    if doubt is None:
-        return torch.ones_like(like, dtype=torch.bool)
-    return (~doubt).unsqueeze(2).expand_as(like)
+    return None if doubt is None else (~doubt).unsqueeze(2).expand_as(like)
 
 
 def _root_scores(setting: Setting, seeds: Tensor, groups: range) -> Tensor:

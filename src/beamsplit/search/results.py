@@ -76,7 +76,8 @@ def _entries(pool: FinishedPool, scorer: Scorer) -> list[list[list[_Entry]]]:
     """[input][group][slot], without the empty slots."""
     lengths = (pool.tokens >= 0).sum(-1)
     rank = scorer.final(pool.log_prob, lengths.clamp(min=1))
-    columns = (pool.tokens, lengths, pool.log_prob, pool.score, pool.ended, pool.certified, rank)
+    certified = torch.ones_like(pool.ended) if pool.certified is None else pool.certified
+    columns = (pool.tokens, lengths, pool.log_prob, pool.score, pool.ended, certified, rank)
     return [
         [_group_entries(g, zip(*slots, strict=True)) for g, slots in enumerate(zip(*groups, strict=True))]
         for groups in zip(*(column.tolist() for column in columns), strict=True)

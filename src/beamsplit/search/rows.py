@@ -45,6 +45,8 @@ class Rows:
         """
         if live is None:
             parents = self.index.flatten()
+            if self.in_order:
+                return parents, self
             index = torch.arange(len(parents), device=parents.device).view_as(self.index)
             return parents, Rows(index, len(parents), in_order=True)
         parents = self.index[live]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -50,14 +50,13 @@ class FinishedPool:
     log_prob: Tensor  # [batch group slot]
     score: Tensor  # [batch group slot] as the scorer ranks it
     ended: Tensor  # [batch group slot] by an end token, not by the limit on length
-    certified: Tensor  # [batch group slot] whether every choice that led to it was certain
+    certified: Tensor | None = None  # [batch group slot] whether it is free of doubt; None: all are
 
     @classmethod
     def empty(cls, batch: int, groups: int, slots: int, like: Tensor) -> FinishedPool:
         score = like.new_full((batch, groups, slots), -torch.inf)
         tokens = torch.full((batch, groups, slots, 0), -1, dtype=torch.long, device=like.device)
-        no = torch.zeros_like(score, dtype=torch.bool)
-        return cls(tokens, torch.zeros_like(score), score, no, ~no)
+        return cls(tokens, torch.zeros_like(score), score, torch.zeros_like(score, dtype=torch.bool))
 
     def add(self, more: FinishedPool) -> FinishedPool:
         """Return the best of both; of equals, those found first."""
@@ -71,7 +70,7 @@ class FinishedPool:
             torch.cat([self.log_prob, more.log_prob], dim=2).gather(2, order),
             score[..., :slots],
             torch.cat([self.ended, more.ended], dim=2).gather(2, order),
-            torch.cat([self.certified, more.certified], dim=2).gather(2, order),
+            _gather(_join_certified([self, more], dim=2), order),
         )
 
     @classmethod
@@ -85,12 +84,24 @@ class FinishedPool:
             torch.cat([pool.log_prob for pool in pools], dim=1),
             torch.cat([pool.score for pool in pools], dim=1),
             torch.cat([pool.ended for pool in pools], dim=1),
-            torch.cat([pool.certified for pool in pools], dim=1),
+            _join_certified(pools, dim=1),
         )
 
     def inputs(self, keep: Tensor) -> FinishedPool:
         """Return the pools of these inputs alone."""
         return _index_all(self, keep)
+
+
+def _join_certified(pools: Sequence[FinishedPool], dim: int) -> Tensor | None:
+    """Return what is certified of all pools, along groups or slots; None if all of it is."""
+    if all(pool.certified is None for pool in pools):
+        return None
+    known = [torch.ones_like(p.ended) if p.certified is None else p.certified for p in pools]
+    return torch.cat(known, dim=dim)
+
+
+def _gather(values: Tensor | None, order: Tensor) -> Tensor | None:
+    return None if values is None else values.gather(2, order)
 
 
 def take(sequences: Tensor, index: Tensor) -> Tensor:
@@ -118,4 +129,6 @@ _Held = TypeVar("_Held", Beams, FinishedPool)
 
 
 def _index_all(held: _Held, keep: Tensor) -> _Held:
-    return type(held)(*(getattr(held, f.name).index_select(0, keep) for f in fields(held)))
+    values: list[Any] = [getattr(held, f.name) for f in fields(held)]
+    kept: list[Any] = [None if value is None else value.index_select(0, keep) for value in values]
+    return type(held)(*kept)

@@ -1,4 +1,4 @@
-"""The page of those who run a study."""
+"""The page for the people who run a study."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from beamsplit.study import plots, words
-from beamsplit.study.export import exported
-from beamsplit.study.guard import read_form
+from beamsplit.study.export import export_votes
+from beamsplit.study.forms import read_form
 from beamsplit.study.pages import Pages
-from beamsplit.study.report import Figures, figures, gathered
+from beamsplit.study.report import Figures, collect_data, figures
 from beamsplit.study.store import Store
 
-__all__ = ["Admin"]
+__all__ = ["AdminPages"]
 
-_MOST = 100
-# A picture in SVG brings its own styles, and nothing else.
+_MAX_ADDED = 100
+# An SVG picture has styles inside, and needs nothing else.
 _SVG = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"}
 
 
-class Admin:
-    """Progress, links, report and votes, for whoever has the link to them."""
+class AdminPages:
+    """Progress, links, report and votes, for everyone who has the admin link."""
 
     def __init__(self, store: Store, pages: Pages, origin: str) -> None:
         self._store, self._pages, self._origin = store, pages, origin
@@ -41,24 +41,24 @@ class Admin:
 
     def page(self, request: Request) -> Response:
         token = self._token(request)
-        found = self._figures()
+        report = self._figures()
         people = self._store.progress()
         return self._pages.render(
             "admin.html",
             here=self._pages.path("admin", token),
             form=self._store.form_token(token),
             study=self._store.study,
-            found=found,
+            report=report,
             voted=sum(each.votes for each in people),
             people=[(each, self._pages.address("a", each.annotator.token)) for each in people],
-            sections=words.sections(found),
-            about=words.about(found),
-            most=_MOST,
+            sections=words.sections(report),
+            about=words.summary(report),
+            most=_MAX_ADDED,
         )
 
     def plot(self, request: Request) -> Response:
         self._token(request)
-        return Response(plots.drawn(self._figures()), media_type="image/svg+xml", headers=_SVG)
+        return Response(plots.draw_plot(self._figures()), media_type="image/svg+xml", headers=_SVG)
 
     def report(self, request: Request) -> Response:
         self._token(request)
@@ -72,19 +72,19 @@ class Admin:
             raise HTTPException(404)
         media = "text/csv" if kind == "csv" else "application/jsonl"
         kept = {"Content-Disposition": f'attachment; filename="votes.{kind}"'}
-        return Response(exported(self._store, kind), media_type=media, headers=kept)
+        return Response(export_votes(self._store, kind), media_type=media, headers=kept)
 
     async def add(self, request: Request) -> Response:
         token = self._token(request)
         fields = await read_form(request, self._store.form_token(token), self._origin)
         count = fields.get("count", "")
-        if not (count.isascii() and count.isdigit() and 1 <= int(count[:9]) <= _MOST):
-            raise HTTPException(400, f"Please give a number from 1 to {_MOST}.")
+        if not (count.isascii() and count.isdigit() and 1 <= int(count[:9]) <= _MAX_ADDED):
+            raise HTTPException(400, f"Please give a number from 1 to {_MAX_ADDED}.")
         await run_in_threadpool(self._store.add_annotators, int(count))
         return RedirectResponse(self._pages.path("admin", token) + "#people", status_code=303)
 
     def _figures(self) -> Figures:
-        return figures(gathered(self._store))
+        return figures(collect_data(self._store))
 
     def _token(self, request: Request) -> str:
         token: str = request.path_params["token"]

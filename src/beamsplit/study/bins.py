@@ -1,4 +1,4 @@
-"""Parts of a study by a number that items have, such as the complexity of a picture."""
+"""Bins of items by a number that they have, such as the complexity of a picture."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from beamsplit.errors import ArgumentError
 __all__ = ["PAPER", "Bin", "Bins"]
 
 
-_MOST = 20
+_MAX_BINS = 20
 
 
 @dataclass(frozen=True)
 class Bin:
-    """Numbers from `low` to `high`; whether these themselves belong to it is said apart."""
+    """An interval from `low` to `high`. The flags say whether its ends belong to it."""
 
     low: float
     high: float
@@ -32,7 +32,7 @@ class Bin:
 
     @property
     def name(self) -> str:
-        """As a table says it."""
+        """The name of the bin in tables."""
         if self.low == -math.inf and self.high == math.inf:
             return "all"
         if self.low == -math.inf:
@@ -45,39 +45,40 @@ class Bin:
 
 @dataclass(frozen=True)
 class Bins:
-    """How to divide: as the paper does, into so many of about as many items each, or at these edges.
+    """How to bin items: as the paper does, into `count` bins of about equal size, or at given edges.
 
-    The paper's three bins end one standard deviation below and above the mean; both edges belong to the
-    outer bins.
+    The paper has three bins, with edges one standard deviation below and above the mean. Both edges belong
+    to the outer bins.
     """
 
     count: int | None = None
     edges: tuple[float, ...] = ()
 
     @classmethod
-    def read(cls, text: str) -> Bins:
-        """From "paper", a count or edges with commas between."""
+    def parse(cls, text: str) -> Bins:
+        """Return the bins for "paper", a count, or edges separated by commas."""
         if text == "paper":
             return cls()
         count = int(text) if text.isascii() and text.isdigit() else None
-        edges = _edges(text) if count is None else ()
-        if (count is None and not edges) or (count is not None and not 1 <= count <= _MOST):
+        edges = _parse_edges(text) if count is None else ()
+        if (count is None and not edges) or (count is not None and not 1 <= count <= _MAX_BINS):
             raise ArgumentError(
-                f"bins is {text!r}: give paper, a number from 1 to {_MOST}, or rising edges such as 2.5,3.5"
+                f"bins is {text!r}: give paper, a number from 1 to {_MAX_BINS}, "
+                "or rising edges such as 2.5,3.5"
             )
         return cls(count, edges)
 
     def over(self, values: Sequence[float]) -> list[Bin]:
-        """The bins of a study whose items have these numbers."""
+        """Return the bins for items with these numbers."""
         if not self.edges and self.count is None:
-            return _paper(values)
+            return _paper_bins(values)
         edges = self.edges or _quantiles(values, self.count or 1)
         limits = [-math.inf, *edges, math.inf]
         return [Bin(low, high) for low, high in pairwise(limits)]
 
 
-def _edges(text: str) -> tuple[float, ...]:
-    """None where the text has none that rise."""
+def _parse_edges(text: str) -> tuple[float, ...]:
+    """Return the edges in a text, or nothing if they are not rising numbers."""
     try:
         numbers = tuple(float(each) for each in text.split(","))
     except ValueError:
@@ -86,7 +87,7 @@ def _edges(text: str) -> tuple[float, ...]:
     return numbers if rising and all(map(math.isfinite, numbers)) else ()
 
 
-def _paper(values: Sequence[float]) -> list[Bin]:
+def _paper_bins(values: Sequence[float]) -> list[Bin]:
     low, high = np.mean(values) - np.std(values), np.mean(values) + np.std(values)
     if low == high:
         return [Bin(-math.inf, math.inf)]
@@ -98,11 +99,11 @@ def _paper(values: Sequence[float]) -> list[Bin]:
 
 
 def _quantiles(values: Sequence[float], count: int) -> tuple[float, ...]:
-    """Fewer where many items have the same number."""
-    inner = [place / count for place in range(1, count)]
+    """Return the inner quantiles, fewer where many items have the same number."""
+    inner = [index / count for index in range(1, count)]
     edges = np.quantile(values, inner).tolist() if inner else []
     return tuple(dict.fromkeys(edge for edge in edges if edge > min(values)))
 
 
 PAPER = Bins()
-"""Three bins."""
+"""The three bins of the paper."""

@@ -1,4 +1,4 @@
-"""Making the database of a study."""
+"""Create the database of a study."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from sqlalchemy import URL, Connection, insert, inspect
 from beamsplit.errors import ArgumentError
 from beamsplit.study import database, tables
 from beamsplit.study.people import add_people, new_token
-from beamsplit.study.plan import NewItem, Plan
+from beamsplit.study.plan import NewItem, StudyPlan
 from beamsplit.study.store import Store, open_study
 from beamsplit.study.tables import items, pictures
 
 __all__ = ["check_free", "create_study"]
 
 
-def check_free(place: str) -> None:
-    """Whether a study can be made there, for those who have long work to do before."""
-    url = database.url_of(place)
-    file = database.file_of(url)
+def check_free(location: str) -> None:
+    """Raise if no study can be created there. Call this before long work."""
+    url = database.parse_url(location)
+    file = database.sqlite_file(url)
     if file is not None:
         if file.exists():
-            raise ArgumentError(_taken(file))
+            raise _exists(file)
         return
     engine = database.open_engine(url)
     try:
-        with database.explained(url), database.reading(engine).begin() as connection:
+        with database.explain_errors(url), database.read_only(engine).begin() as connection:
             _check_empty(connection, url)
     finally:
         engine.dispose()
 
 
-def create_study(place: str, plan: Plan, *, clock: Callable[[], float] = time.time) -> Store:
-    """A new study, whole or not at all; one that is there is never touched."""
-    url = database.url_of(place)
-    file = database.file_of(url)
+def create_study(location: str, plan: StudyPlan, *, clock: Callable[[], float] = time.time) -> Store:
+    """Create a study, entirely or not at all. An existing one is never changed."""
+    url = database.parse_url(location)
+    file = database.sqlite_file(url)
     if file is not None:
         _reserve(file)
     engine = database.open_engine(url)
     try:
-        with database.explained(url), engine.begin() as connection:
+        with database.explain_errors(url), engine.begin() as connection:
             _check_empty(connection, url)
             tables.everything.create_all(connection)
             _fill(connection, plan, clock())
@@ -54,29 +54,29 @@ def create_study(place: str, plan: Plan, *, clock: Callable[[], float] = time.ti
             file.unlink(missing_ok=True)
         raise
     engine.dispose()
-    return open_study(place, clock=clock)
+    return open_study(location, clock=clock)
 
 
 def _reserve(file: Path) -> None:
-    """The file is ours from now on: of two who create it at once, one is refused."""
+    """Create the file. Of two processes that do so at once, one is refused."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)  # links are in it
+        descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)  # it holds the links
     except FileExistsError as error:
-        raise ArgumentError(_taken(file)) from error
+        raise _exists(file) from error
     os.close(descriptor)
 
 
-def _taken(file: Path) -> str:
-    return f"{file} is there already: give another name, or remove it first"
+def _exists(file: Path) -> ArgumentError:
+    return ArgumentError(f"{file} already exists: give another name, or remove it first")
 
 
 def _check_empty(connection: Connection, url: URL) -> None:
     if inspect(connection).has_table(tables.study.name):
-        raise ArgumentError(f"{database.shown(url)} has a study already: give another database")
+        raise ArgumentError(f"{database.display_name(url)} already has a study: give another database")
 
 
-def _fill(connection: Connection, plan: Plan, now: float) -> None:
+def _fill(connection: Connection, plan: StudyPlan, now: float) -> None:
     connection.execute(
         insert(tables.study).values(
             id=1,

@@ -1,4 +1,4 @@
-"""Where studies are kept: a file of SQLite, or a database of PostgreSQL."""
+"""The databases of studies: SQLite files and PostgreSQL databases."""
 
 from __future__ import annotations
 
@@ -15,54 +15,62 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 from beamsplit import extras
 from beamsplit.errors import ArgumentError
 
-__all__ = ["RETRIED", "explained", "file_of", "open_engine", "reading", "shown", "url_of"]
+__all__ = [
+    "RETRIED",
+    "display_name",
+    "explain_errors",
+    "open_engine",
+    "parse_url",
+    "read_only",
+    "sqlite_file",
+]
 
 RETRIED = (IntegrityError, OperationalError)
-"""What two people at once can do to each other; whoever comes second tries again."""
+"""Errors that a second writer at the same time may get, who then tries again."""
 
-_WAIT = 10  # seconds, for others who write
-_POOL = 40  # connections: as many as there are threads that answer requests
+_TIMEOUT = 10  # seconds to wait for other writers
+_POOL = 40  # connections: as many as the threads that answer requests
 
 
-def url_of(place: str) -> URL:
-    """From a file's path, or an address such as postgresql://user@host/name."""
-    if "://" not in place:
-        return URL.create("sqlite", database=place)
+def parse_url(location: str) -> URL:
+    """Return the URL of a file, or of an address such as postgresql://user@host/name."""
+    if "://" not in location:
+        return URL.create("sqlite", database=location)
     try:
-        url = make_url(place)
+        url = make_url(location)
     except NoUrl as error:
-        raise ArgumentError(f"{place!r} is no address of a database: {_SUCH_AS}") from error
+        raise ArgumentError(f"{location!r} is not the address of a database: {_SUCH_AS}") from error
     if url.drivername in ("postgresql", "postgres"):
         url = url.set(drivername="postgresql+psycopg")
     if url.drivername not in ("postgresql+psycopg", "sqlite"):
-        raise ArgumentError(f"{url.drivername!r} is no kind of database that keeps studies: {_SUCH_AS}")
+        raise ArgumentError(f"{url.drivername!r} databases cannot hold studies: {_SUCH_AS}")
     return url
 
 
 _SUCH_AS = "give a file such as pilot.db, or postgresql://user@host/name"
 
 
-def file_of(url: URL) -> Path | None:
-    """Of SQLite, the file."""
+def sqlite_file(url: URL) -> Path | None:
+    """Return the file of an SQLite database, or None."""
     return Path(url.database or "") if url.drivername == "sqlite" else None
 
 
-def shown(url: URL) -> str:
-    """For messages: never the password."""
-    file = file_of(url)
+def display_name(url: URL) -> str:
+    """Return the name of a database for messages, without the password."""
+    file = sqlite_file(url)
     if file is not None:
         return str(file)
     return url.set(drivername=url.get_backend_name()).render_as_string(hide_password=True)
 
 
 def open_engine(url: URL) -> Engine:
-    """Ready to read and write."""
-    options: dict[str, Any] = {"hide_parameters": True}  # errors are logged, and tokens must not be
+    """Return an engine that reads and writes."""
+    options: dict[str, Any] = {"hide_parameters": True}  # errors are logged, and tokens must not appear there
     if url.drivername == "sqlite":
-        options |= {"connect_args": {"timeout": _WAIT}}
+        options |= {"connect_args": {"timeout": _TIMEOUT}}
     else:
         extras.need("psycopg", "a study in PostgreSQL", "postgres")
-        options |= {"connect_args": {"connect_timeout": _WAIT}, "pool_pre_ping": True}
+        options |= {"connect_args": {"connect_timeout": _TIMEOUT}, "pool_pre_ping": True}
     engine = create_engine(url, pool_size=_POOL, max_overflow=0, **options)
     if url.drivername == "sqlite":
         event.listen(engine, "connect", _durable)
@@ -70,29 +78,29 @@ def open_engine(url: URL) -> Engine:
     return engine
 
 
-def reading(engine: Engine) -> Engine:
-    """The same for those who do not write, and so need not wait for those who do."""
+def read_only(engine: Engine) -> Engine:
+    """Return the same engine for reading only, which does not wait for writers."""
     return engine.execution_options(beamsplit_begin="BEGIN")
 
 
 def _durable(connection: sqlite3.Connection, _: object) -> None:
-    """What is committed is on the disk, and readers see a whole state while others write."""
-    connection.isolation_level = None  # we say ourselves when a transaction begins
+    """Make commits durable, and let readers see a consistent state while others write."""
+    connection.isolation_level = None  # _begin starts the transactions
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("PRAGMA foreign_keys=ON")
 
 
 def _begin(connection: Connection) -> None:
-    """Who means to write says so at once: otherwise two who have read could both be refused."""
+    """Start a transaction, and lock at once to write: else two that have read could both be refused."""
     connection.exec_driver_sql(connection.get_execution_options().get("beamsplit_begin", "BEGIN IMMEDIATE"))
 
 
 @contextmanager
-def explained(url: URL) -> Iterator[None]:
-    """Make one line of what a database says when it cannot be used at all."""
+def explain_errors(url: URL) -> Iterator[None]:
+    """Raise one line where a database cannot be used at all."""
     try:
         yield
     except DBAPIError as error:
         reason = " ".join(str(error.orig).split())
-        raise ArgumentError(f"{shown(url)} cannot be used: {reason}"[:300]) from error
+        raise ArgumentError(f"{display_name(url)} cannot be used: {reason}"[:300]) from error

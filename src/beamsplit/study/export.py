@@ -1,4 +1,4 @@
-"""Votes as rows, for other programs."""
+"""Export votes as CSV or JSON Lines."""
 
 from __future__ import annotations
 
@@ -10,15 +10,9 @@ from typing import Any
 
 from beamsplit.study.store import Store, Study, Vote
 
-__all__ = ["FORMATS", "exported", "rows"]
+__all__ = ["export_votes"]
 
-FORMATS = ("csv", "jsonl")
 _COLUMNS = ("item", "annotator", "left", "right", "choice", "side", "shown", "voted", "check", "passed")
-
-
-def rows(store: Store) -> list[dict[str, Any]]:
-    """One for each vote, in the order in which they came; people have numbers, never their links."""
-    return [_row(store.study, vote) for vote in store.votes()]
 
 
 def _row(study: Study, vote: Vote) -> dict[str, Any]:
@@ -42,20 +36,20 @@ def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 
-def exported(store: Store, kind: str) -> str:
-    """All votes as one text."""
-    found = rows(store)
+def export_votes(store: Store, kind: str) -> str:
+    """Return all votes in their order, one a row. Annotators have numbers, never their links."""
+    rows = [_row(store.study, vote) for vote in store.votes()]
     if kind == "jsonl":
-        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in found)
+        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, _COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows({key: _cell(value) for key, value in row.items()} for row in found)
+    writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
     return buffer.getvalue()
 
 
 def _cell(value: Any) -> Any:
-    """Words that all programs understand; and nothing that a spreadsheet would take for a formula."""
+    """Write booleans as words, and keep spreadsheets from taking a text for a formula."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value

@@ -1,4 +1,4 @@
-"""Templates and what they are given."""
+"""Render the templates of the pages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import jinja2
 from starlette.responses import HTMLResponse, Response
 
 from beamsplit.study.claims import Standing
-from beamsplit.study.store import Annotator, Given, Study
+from beamsplit.study.store import Annotator, ShownItem, Study
 
 __all__ = ["Pages"]
 
@@ -25,7 +25,7 @@ _LATE_AND_DONE = "You were away for a while, and that pair went to someone else.
 
 @dataclass(frozen=True)
 class Pages:
-    """Pages at an address: `base` comes before each path, where the site is not at the root."""
+    """Renders pages. `base` comes before each path, for a site that is not at the root."""
 
     base: str = ""
     public_url: str = ""
@@ -34,7 +34,7 @@ class Pages:
         return "/".join([self.base, *parts])
 
     def address(self, kind: str, token: str) -> str:
-        """A link to give to someone."""
+        """Return a link to give to someone."""
         return f"{self.public_url}/{kind}/{token}" if self.public_url else self.path(kind, token)
 
     def consent(self, study: Study, annotator: Annotator, form: str) -> Response:
@@ -44,7 +44,7 @@ class Pages:
         return self.render("consent.html", here=here, form=form, paragraphs=paragraphs, declined=declined)
 
     def item(
-        self, study: Study, annotator: Annotator, form: str, given: Given, standing: Standing, note: str
+        self, study: Study, annotator: Annotator, form: str, given: ShownItem, standing: Standing, note: str
     ) -> Response:
         return self.render(
             "item.html",
@@ -59,21 +59,21 @@ class Pages:
         )
 
     def done(self, annotator: Annotator, standing: Standing, note: str) -> Response:
-        told = _LATE_AND_DONE if note == "late" else ""
+        text = _LATE_AND_DONE if note == "late" else ""
         here = self.path("a", annotator.token)
-        return self.render("done.html", here=here, done=standing.done, busy=standing.busy, note=told)
+        return self.render("done.html", here=here, done=standing.done, busy=standing.busy, note=text)
 
     def message(self, text: str, status: int) -> Response:
         return self.render("message.html", status=status, text=text)
 
     def render(self, template: str, status: int = 200, **content: Any) -> Response:
-        found = _environment().get_template(template)
-        return HTMLResponse(found.render(base=self.base, **content), status)
+        page = _environment().get_template(template).render(base=self.base, **content)
+        return HTMLResponse(page, status)
 
 
 @cache
 def _environment() -> jinja2.Environment:
-    """Whatever is put into a page is text, never markup."""
+    """Return an environment that escapes everything put into a page, so that it is never markup."""
     loader = jinja2.FileSystemLoader(_TEMPLATES)
     return jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True

@@ -1,4 +1,4 @@
-"""The links by which people are known."""
+"""Annotators and the secret tokens of their links."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ def new_token() -> str:
 
 
 def digest(token: str) -> str:
-    """Tokens are looked up by this, so that how long a search takes says nothing of a token."""
+    """Return the hash that a token is looked up by, so that response times reveal nothing about tokens."""
     return hashlib.sha256(token.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""What is shown above two lists, and pictures small enough to be kept with a study."""
+"""Inputs of a study, and pictures small enough to be stored with it."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from beamsplit.models.vision import PIXEL_LIMIT
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["SIDE", "Source", "jpeg"]
+__all__ = ["SIDE", "Source", "to_jpeg"]
 
 SIDE = 800
-"""The longest side of a picture that is kept, in pixels."""
+"""The longest side of a stored picture, in pixels."""
 
 _QUALITY = 85
 
 
 @dataclass(frozen=True)
 class Source:
-    """What is known of an input."""
+    """What the files say about an input."""
 
     text: str = ""
     image: Path | None = None
@@ -33,14 +33,14 @@ class Source:
     difficulty: float | None = None
 
     def completed(self, other: Source) -> Source:
-        """With what another file knows where this one knows nothing."""
+        """Return a copy with missing values taken from another source."""
         names = [each.name for each in fields(self)]
         known = {name: getattr(self, name) for name in names}
         return Source(**{n: getattr(other, n) if known[n] in (None, "") else known[n] for n in names})
 
 
-def jpeg(path: Path) -> bytes:
-    """The picture upright, on white, no larger than need be, without notes such as where it was taken."""
+def to_jpeg(path: Path) -> bytes:
+    """Return the picture upright, on white, small, and without metadata such as where it was taken."""
     extras.need("PIL", "a study of pictures", "study")
     from PIL import Image, ImageOps
 
@@ -54,7 +54,7 @@ def jpeg(path: Path) -> bytes:
         raise
     except Exception as error:  # decoders raise nearly anything at damaged data
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise ArgumentError(f"{path} is no picture that can be read: {reason}"[:300]) from error
+        raise ArgumentError(f"{path} cannot be read as a picture: {reason}"[:300]) from error
     upright.thumbnail((SIDE, SIDE), Image.Resampling.LANCZOS)
     buffer = io.BytesIO()
     upright.save(buffer, "JPEG", quality=_QUALITY, optimize=True)

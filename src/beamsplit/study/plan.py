@@ -1,4 +1,4 @@
-"""What a study is about, before there is one."""
+"""The plan of a study, before it is created."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
 
-__all__ = ["CONSENT", "PATIENCE", "QUESTION", "NewItem", "Plan"]
+__all__ = ["CONSENT", "PATIENCE", "QUESTION", "NewItem", "StudyPlan"]
 
 QUESTION = "Which list do you prefer?"
 PATIENCE = 30 * 60.0
@@ -35,26 +35,26 @@ class NewItem:
     complexity: float | None = None
     difficulty: float | None = None
     answer: str | None = None
-    """For a check of attention: "first" or "second"."""
+    """The right answer of an attention check: "first" or "second"."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """A study: the lists of two methods, and how people are asked about them."""
+class StudyPlan:
+    """The lists of two methods, and how people are asked about them."""
 
     first: str
     second: str
     items: tuple[NewItem, ...]
     checks: tuple[NewItem, ...] = ()
-    """Items with an obvious answer, which everybody is shown."""
+    """Attention checks: items with an obvious answer, which everyone is shown."""
     question: str = QUESTION
     consent: str = CONSENT
     votes: int = 5
     annotators: int = 5
     share: int | None = None
-    """The most items that one person is asked about; by default all that still need votes."""
+    """The most items for one annotator; by default all that still need votes."""
     patience: float = PATIENCE
-    """Seconds after which an item that was shown and not answered may go to someone else."""
+    """Seconds after which an item that was shown but not answered may go to someone else."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -72,7 +72,7 @@ class Plan:
         self._check_people()
 
     def _check_people(self) -> None:
-        """Whether there are enough of them."""
+        """Raise if there are too few annotators."""
         people, votes, count = self.annotators, self.votes, len(self.items)
         if people < votes:
             raise ArgumentError(

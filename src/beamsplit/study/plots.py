@@ -1,4 +1,4 @@
-"""A report as a picture: preference by bins, beside the line of none."""
+"""The plot of a report: preference by bins, and a line at 50%."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["drawn"]
+__all__ = ["draw_plot"]
 
 Figures = Mapping[str, Any]
-Bar = tuple[str, Figures]  # what is below it, and a share with its interval
+Bar = tuple[str, Figures]  # a label, and a share with its interval
 
-_WIDE = 8.0  # inches
+_TWO_COLUMNS = 8.0  # inches of width from which the legend has two columns
 _DARK = "#444444"
 _ITEMS, _VOTES = "#0072B2", "#D55E00"  # Okabe and Ito's, for the colour-blind too
 
 
-def drawn(found: Figures, kind: str = "svg") -> bytes:
-    """The picture as a file's content; the same figures make the same bytes."""
+def draw_plot(report: Figures, kind: str = "svg") -> bytes:
+    """Return the content of the plot's file. The same figures give the same bytes."""
     extras.need("matplotlib", "the plot of a study", "study")
     with style():
-        figure = _figure(found)
+        figure = _figure(report)
     return content(figure, kind)
 
 
-def _figure(found: Figures) -> Figure:
-    panels = _panels(found)
+def _figure(report: Figures) -> Figure:
+    panels = _panels(report)
     widths = [1 + len(bars) for _, bars in panels]
     size = (max(5.5, 1.1 * sum(widths) + 1.5), 4.2)
     from matplotlib.figure import Figure
@@ -41,20 +41,19 @@ def _figure(found: Figures) -> Figure:
     all_axes = figure.subplots(1, len(panels), sharey=True, squeeze=False, width_ratios=widths)[0]
     for axes, (title, bars) in zip(all_axes, panels, strict=True):
         _draw(axes, title, bars)
-    said = f"{found['second']} preferred to {found['first']}"
-    all_axes[0].set_ylabel("\n".join(textwrap.wrap(said, 45)))
-    # Side by side they are as wide as four bars.
-    columns = 2 if size[0] >= _WIDE else 1
+    label = f"{report['second']} preferred to {report['first']}"
+    all_axes[0].set_ylabel("\n".join(textwrap.wrap(label, 45)))
+    columns = 2 if size[0] >= _TWO_COLUMNS else 1
     figure.legend(*all_axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=columns)
     return figure
 
 
-def _panels(found: Figures) -> list[tuple[str, list[Bar]]]:
+def _panels(report: Figures) -> list[tuple[str, list[Bar]]]:
     by = [
         (f"By {key}", [(f"{b['range']}\n({b['items']})", b["preference"]) for b in part["bins"]])
-        for key, part in found["by"].items()
+        for key, part in report["by"].items()
     ]
-    return [("All", [(f"all\n({found['items']})", found["preference"])]), *by]
+    return [("All", [(f"all\n({report['items']})", report["preference"])]), *by]
 
 
 def _draw(axes: Axes, title: str, bars: Sequence[Bar]) -> None:
@@ -70,18 +69,18 @@ def _draw(axes: Axes, title: str, bars: Sequence[Bar]) -> None:
 
 
 def _points(
-    axes: Axes, name: str, beside: float, colour: str, marker: str, shares: Sequence[Figures]
+    axes: Axes, name: str, offset: float, colour: str, marker: str, shares: Sequence[Figures]
 ) -> None:
-    known = [(place + beside, share) for place, share in enumerate(shares) if share["share"] is not None]
+    known = [(index + offset, share) for index, share in enumerate(shares) if share["share"] is not None]
     middle = [100 * share["share"] for _, share in known]
-    below = [_beyond(share, "low") for _, share in known]
-    above = [_beyond(share, "high") for _, share in known]
-    places = [place for place, _ in known]
-    axes.errorbar(places, middle, [below, above], fmt=marker, color=colour, capsize=4, label=name)
+    below = [_distance(share, "low") for _, share in known]
+    above = [_distance(share, "high") for _, share in known]
+    x = [position for position, _ in known]
+    axes.errorbar(x, middle, [below, above], fmt=marker, color=colour, capsize=4, label=name)
 
 
-def _beyond(share: Figures, bound: str) -> float:
-    """How far a bound is from its share; rounding may put it on the wrong side."""
+def _distance(share: Figures, bound: str) -> float:
+    """Return the distance of a bound from its share, at least 0: rounding may put it on the wrong side."""
     if share[bound] is None:
         return 0.0
     distance = share["share"] - share["low"] if bound == "low" else share["high"] - share["share"]

@@ -1,9 +1,10 @@
-"""Two lists of each input, from the files that they are in.
+"""Read the files with the lists and inputs of a study.
 
-{"id": "17", "hypotheses": ["a dog", {"text": "a dog on a beach"}]}        a line of lists
+{"id": "17", "hypotheses": ["a dog", {"text": "a dog on a beach"}]}        a line of a file of lists
 
-The same line, or a line of a task with the same id, may have what is shown above the lists ("input", a text,
-or "image", the path of a picture beside the file), and numbers to split by ("complexity", "difficulty").
+The same line, or the line of a task with the same id, may have an input to show above the lists ("input", a
+text, or "image", the path of a picture relative to the file) and numbers for bins ("complexity",
+"difficulty").
 """
 
 from __future__ import annotations
@@ -20,13 +21,11 @@ from beamsplit.evaluation.tasks import check_once
 from beamsplit.files import read_json_objects
 from beamsplit.study.pictures import Source
 
-__all__ = ["ids_of", "read_about", "read_texts"]
-
-_ABOUT = ("input", "complexity", "difficulty")
+__all__ = ["clean", "read_ids", "read_sources", "read_texts"]
 
 
-def ids_of(path: Path) -> list[str]:
-    """The ids of a file of lists."""
+def read_ids(path: Path) -> list[str]:
+    """Return the ids in a file of lists."""
     return [
         str(entry["id"])
         for _, entry in read_json_objects(path, '{"id": ..., "hypotheses": [...]}')
@@ -35,15 +34,15 @@ def ids_of(path: Path) -> list[str]:
 
 
 def read_texts(path: Path, ids: Sequence[str]) -> list[tuple[str, ...]]:
-    """The lists of these inputs, best first."""
+    """Return the lists of these inputs, best output first."""
     examples = read_lists(path, ids, [()] * len(ids))
     return [tuple(map(clean, example.hypotheses)) for example in examples]
 
 
-def read_about(path: Path) -> dict[str, Source]:
-    """What a file says of its inputs beside lists, by id; without one, a line's number from 0 is its id."""
+def read_sources(path: Path) -> dict[str, Source]:
+    """Return what a file says about its inputs, by id. Without one, a line's index is its id."""
     entries = list(read_json_objects(path, '{"input": ...}'))
-    ids = [str(entry.get("id", place)) for place, (_, entry) in enumerate(entries)]
+    ids = [str(entry.get("id", index)) for index, (_, entry) in enumerate(entries)]
     check_once(ids, path)
     return {each: _source(path, where, entry) for each, (where, entry) in zip(ids, entries, strict=True)}
 
@@ -70,5 +69,5 @@ def _number(entry: Mapping[str, Any], key: str, where: str) -> float | None:
 
 
 def clean(text: str) -> str:
-    """Without what a database or a page cannot hold: lone halves of characters, and the character 0."""
+    """Replace what a database or a page cannot hold: lone surrogates and the null character."""
     return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\N{REPLACEMENT CHARACTER}")

@@ -1,7 +1,7 @@
-"""A study as it is kept: read and added to by any number of people at once.
+"""A study in its database, which any number of people may use at once.
 
 store = open_study("pilot.db")
-given = store.give(annotator)            an item, the same until it is answered
+given = store.give(annotator)            an item, the same one until it is answered
 store.vote(annotator, given.item, "left")
 """
 
@@ -22,17 +22,17 @@ from beamsplit.study import claims, database, tables
 from beamsplit.study.people import add_people, digest
 from beamsplit.study.tables import annotators, items, pictures, showings
 
-__all__ = ["Annotator", "Given", "Progress", "Store", "Study", "Vote", "open_study"]
+__all__ = ["Annotator", "AnnotatorProgress", "ShownItem", "Store", "Study", "Vote", "open_study"]
 
 T = TypeVar("T")
 
-_INSIST = 20  # seconds
-_MOST = 1000  # annotators added at once
+_RETRY_SECONDS = 20
+_MAX_ADDED = 1000  # annotators at once
 
 
 @dataclass(frozen=True)
 class Study:
-    """What all pages need to know."""
+    """The settings of a study."""
 
     first: str
     second: str
@@ -49,7 +49,7 @@ class Study:
 
 @dataclass(frozen=True)
 class Annotator:
-    """A person, as far as we know them."""
+    """An annotator, as far as the study knows them."""
 
     id: int
     token: str
@@ -58,13 +58,13 @@ class Annotator:
 
     @property
     def name(self) -> str:
-        """What others may see."""
+        """The name that others may see."""
         return f"a{self.id}"
 
 
 @dataclass(frozen=True)
-class Given:
-    """An item as it is shown to a person."""
+class ShownItem:
+    """An item as an annotator sees it."""
 
     item: int
     input: str
@@ -75,7 +75,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Vote:
-    """A vote, with what is needed to make sense of it."""
+    """A vote, and what was shown."""
 
     item: str
     annotator: str
@@ -95,8 +95,8 @@ class Vote:
 
 
 @dataclass(frozen=True)
-class Progress:
-    """How far a person is, for those who run the study."""
+class AnnotatorProgress:
+    """How far an annotator is, for administrators."""
 
     annotator: Annotator
     votes: int
@@ -104,15 +104,15 @@ class Progress:
     failed: int
 
 
-def open_study(place: str, *, clock: Callable[[], float] = time.time) -> Store:
-    """A study that is there."""
-    url = database.url_of(place)
-    file = database.file_of(url)
+def open_study(location: str, *, clock: Callable[[], float] = time.time) -> Store:
+    """Open an existing study."""
+    url = database.parse_url(location)
+    file = database.sqlite_file(url)
     if file is not None and not file.is_file():
         raise ArgumentError(f"there is no study {file}: make one with beamsplit study create")
     engine = database.open_engine(url)
     try:
-        with database.explained(url), database.reading(engine).begin() as connection:
+        with database.explain_errors(url), database.read_only(engine).begin() as connection:
             study = _read_study(connection, url)
     except BaseException:
         engine.dispose()
@@ -122,34 +122,36 @@ def open_study(place: str, *, clock: Callable[[], float] = time.time) -> Store:
 
 def _read_study(connection: Connection, url: URL) -> Study:
     if not inspect(connection).has_table(tables.study.name):
-        raise ArgumentError(f"{database.shown(url)} has no study: make one with beamsplit study create")
+        raise ArgumentError(
+            f"{database.display_name(url)} has no study: make one with beamsplit study create"
+        )
     row = connection.execute(select(tables.study)).one()
     if row.version != tables.VERSION:
         raise ArgumentError(
-            f"{database.shown(url)} is a study of version {row.version}, and this beamsplit reads version "
-            f"{tables.VERSION}: use the beamsplit that made it"
+            f"{database.display_name(url)} is a study of version {row.version}, and this beamsplit reads "
+            f"version {tables.VERSION}: use the beamsplit that made it"
         )
     rules = claims.Rules(row.votes, row.share, row.patience, row.seed)
-    about = (row.first, row.second, row.question, row.consent)
-    return Study(*about, rules, row.secret, row.admin_token, row.created)
+    texts = (row.first, row.second, row.question, row.consent)
+    return Study(*texts, rules, row.secret, row.admin_token, row.created)
 
 
 class Store:
-    """A study that is open. One serves any number of threads."""
+    """An open study. Any number of threads may share it."""
 
     def __init__(self, engine: Engine, study: Study, clock: Callable[[], float]) -> None:
         self.study = study
         self._engine = engine
-        self._reading = database.reading(engine)
+        self._reading = database.read_only(engine)
         self._clock = clock
 
     def close(self) -> None:
         self._engine.dispose()
 
-    # Who is there
+    # Annotators
 
     def annotator(self, token: str) -> Annotator | None:
-        """Whose link it is."""
+        """Return the annotator whose link has this token, or None."""
         with self._reading.begin() as connection:
             row = connection.execute(select(annotators).where(annotators.c.digest == digest(token))).first()
         return None if row is None else _annotator(row)
@@ -164,13 +166,13 @@ class Store:
         return hmac.compare_digest(token.encode(), self.study.admin_token.encode())
 
     def form_token(self, token: str) -> str:
-        """What a form of the page with this token carries: only we can make it."""
+        """Return the secret that the forms of the page with this token contain."""
         return hmac.new(self.study.secret.encode(), f"form/{token}".encode(), "sha256").hexdigest()
 
     def add_annotators(self, count: int) -> list[Annotator]:
-        """So many more."""
-        if checks.at_least("annotators", count, 1) > _MOST:
-            raise ArgumentError(f"annotators is {count}: give {_MOST} at once at most")
+        """Add `count` annotators, and return them."""
+        if checks.at_least("annotators", count, 1) > _MAX_ADDED:
+            raise ArgumentError(f"annotators is {count}: give {_MAX_ADDED} at once at most")
 
         def add(connection: Connection) -> int:
             last = connection.scalar(select(func.max(annotators.c.id))) or 0
@@ -192,44 +194,44 @@ class Store:
 
     # Items and votes
 
-    def give(self, annotator: Annotator) -> Given | None:
-        """The item that is this person's now; none where nothing is left for them."""
+    def give(self, annotator: Annotator) -> ShownItem | None:
+        """Return the annotator's current item, or None if nothing is left for them."""
 
-        def claim(connection: Connection) -> Given | None:
-            showing = claims.give(connection, self.study.rules, annotator.id, self._clock())
-            return None if showing is None else _given(connection, showing)
+        def claim(connection: Connection) -> ShownItem | None:
+            showing = claims.give_item(connection, self.study.rules, annotator.id, self._clock())
+            return None if showing is None else _shown_item(connection, showing)
 
         return self._write(claim)
 
-    def vote(self, annotator: Annotator, item: int, side: str) -> claims.Fate:
-        """Count a vote for the list on that side; once it is counted, it is on the disk."""
+    def vote(self, annotator: Annotator, item: int, side: str) -> claims.VoteResult:
+        """Count a vote for the list on that side. Once counted, it is on the disk."""
         if side not in ("left", "right"):
             raise ArgumentError(f"side is {checks.shown(side)}: give 'left' or 'right'")
-        return self._write(lambda c: claims.cast(c, annotator.id, item, side, self._clock()))
+        return self._write(lambda c: claims.cast_vote(c, annotator.id, item, side, self._clock()))
 
     def standing(self, annotator: Annotator) -> claims.Standing:
         with self._reading.begin() as connection:
             return claims.standing(connection, self.study.rules, annotator.id, self._clock())
 
     def picture(self, annotator: Annotator, item: int) -> bytes | None:
-        """An item's, for someone who was shown the item."""
+        """Return the picture of an item, if the annotator was shown the item."""
         theirs = (showings.c.item == item, showings.c.annotator == annotator.id)
         with self._reading.begin() as connection:
             joined = select(pictures.c.jpeg).select_from(showings.join(items).join(pictures))
             return connection.scalar(joined.where(*theirs))
 
-    # Everything, for those who run the study
+    # For administrators
 
     def items(self) -> list[Any]:
-        """Rows with the name, complexity and difficulty of each; checks of attention are none."""
+        """Return the name, complexity and difficulty of each item, without attention checks."""
         columns = (items.c.name, items.c.complexity, items.c.difficulty)
         with self._reading.begin() as connection:
-            asked = select(*columns).where(items.c.answer.is_(None)).order_by(items.c.id)
-            return list(connection.execute(asked))
+            query = select(*columns).where(items.c.answer.is_(None)).order_by(items.c.id)
+            return list(connection.execute(query))
 
     def votes(self) -> list[Vote]:
-        """In the order in which they came."""
-        asked = (
+        """Return all votes, in the order in which they came."""
+        query = (
             select(
                 items.c.name,
                 showings.c.annotator,
@@ -244,12 +246,12 @@ class Store:
             .order_by(showings.c.voted, showings.c.id)
         )
         with self._reading.begin() as connection:
-            return [Vote(name, f"a{number}", *rest) for name, number, *rest in connection.execute(asked)]
+            return [Vote(name, f"a{number}", *rest) for name, number, *rest in connection.execute(query)]
 
-    def progress(self) -> list[Progress]:
+    def progress(self) -> list[AnnotatorProgress]:
         votes = self.votes()
         return [
-            Progress(
+            AnnotatorProgress(
                 each,
                 sum(vote.annotator == each.name and not vote.check for vote in votes),
                 sum(vote.annotator == each.name and vote.check for vote in votes),
@@ -259,13 +261,13 @@ class Store:
         ]
 
     def _write(self, work: Callable[[Connection], T]) -> T:
-        """Do it in one transaction, again and again while others are in the way."""
-        until = time.monotonic() + _INSIST
+        """Do the work in one transaction, and try again while others are in the way."""
+        until = time.monotonic() + _RETRY_SECONDS
         while True:
             try:
                 with self._engine.begin() as connection:
                     return work(connection)
-            except (claims.LostError, *database.RETRIED):
+            except (claims.SlotTakenError, *database.RETRIED):
                 if time.monotonic() > until:
                     raise
             time.sleep(0.001 * (1 + secrets.randbelow(50)))
@@ -275,8 +277,8 @@ def _annotator(row: Any) -> Annotator:
     return Annotator(row.id, row.token, row.agreed, row.declined)
 
 
-def _given(connection: Connection, showing: claims.Showing) -> Given:
+def _shown_item(connection: Connection, showing: claims.Showing) -> ShownItem:
     row = connection.execute(select(items).where(items.c.id == showing.item)).one()
     lists = tuple(row.first), tuple(row.second)
     left, right = lists if showing.left == "first" else lists[::-1]
-    return Given(row.id, row.input, row.picture is not None, left, right)
+    return ShownItem(row.id, row.input, row.picture is not None, left, right)

@@ -1,10 +1,10 @@
-"""What a study keeps, as tables that SQLite and PostgreSQL understand alike.
+"""The tables of a study, for SQLite and PostgreSQL.
 
-Times are seconds since 1970. A method is "first" or "second"; its name stands with the study.
+Times are seconds since 1970. A method is "first" or "second"; the study has its name.
 
-A row of `showings` says that a person was shown an item. While it has a `slot`, one of the item's `votes`
-places is theirs; that no place is given twice, that nobody has two votes on an item, and that nobody holds
-two items at once, is up to the database, not to our care.
+A row of `showings` says that an annotator was shown an item. While it has a `slot`, the annotator holds one
+of the item's `votes` slots. Constraints of the database ensure that no slot is held twice, that no one votes
+twice on an item, and that no one holds two items at once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sqlalchemy import (
 __all__ = ["VERSION", "annotators", "everything", "items", "pictures", "showings", "study"]
 
 VERSION = 1
-"""Of these tables; a study of another is refused."""
+"""The version of these tables. Studies of other versions are refused."""
 
 everything = MetaData()
 
@@ -43,10 +43,10 @@ study = Table(
     Column("question", Text, nullable=False),
     Column("consent", Text, nullable=False),
     Column("votes", Integer, nullable=False),
-    Column("share", Integer),  # most items of a person; none: all that there are
-    Column("patience", Double, nullable=False),  # seconds until an item that was shown goes to others
+    Column("share", Integer),  # most items of an annotator; NULL: all
+    Column("patience", Double, nullable=False),  # seconds until an item may go to others
     Column("seed", Integer, nullable=False),
-    Column("secret", String(64), nullable=False),  # from which the forms' tokens are made
+    Column("secret", String(64), nullable=False),  # from which the forms' tokens are derived
     Column("admin_token", String(64), nullable=False),
     Column("created", Double, nullable=False),
     CheckConstraint("id = 1", name="one_study"),
@@ -66,17 +66,17 @@ items = Table(
     Column("name", Text, nullable=False, unique=True),
     Column("input", Text, nullable=False),
     Column("picture", ForeignKey("study_pictures.id")),
-    Column("first", JSON, nullable=False),  # lists of texts
+    Column("first", JSON, nullable=False),  # a list of texts
     Column("second", JSON, nullable=False),
     Column("complexity", Double),
     Column("difficulty", Double),
-    Column("answer", String(6)),  # the method that is right; only checks of attention have one
+    Column("answer", String(6)),  # the right method; only attention checks have one
 )
 
 annotators = Table(
     "study_annotators",
     everything,
-    Column("id", Integer, primary_key=True),  # a1, a2, ... wherever others can see it
+    Column("id", Integer, primary_key=True),  # shown to others as a1, a2, ...
     Column("token", String(64), nullable=False),
     Column("digest", String(64), nullable=False, unique=True),  # what a token is looked up by
     Column("created", Double, nullable=False),
@@ -90,7 +90,7 @@ showings = Table(
     Column("id", Integer, primary_key=True),
     Column("item", ForeignKey("study_items.id"), nullable=False),
     Column("annotator", ForeignKey("study_annotators.id"), nullable=False),
-    Column("slot", Integer),  # 1 to votes; none once someone else has taken the place
+    Column("slot", Integer),  # 1 to votes; NULL once someone else has it
     Column("left", String(6), nullable=False),
     Column("shown", Double, nullable=False),
     Column("expires", Double, nullable=False),

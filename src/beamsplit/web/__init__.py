@@ -1,8 +1,8 @@
-"""The web demo: beam search and diverse beam search side by side, on a page and as a JSON interface.
+"""The web demo: beam search and diverse beam search side by side, as a page and as a JSON API.
 
-beamsplit demo                              starts it; `pip install 'beamsplit[web]'`
-make_server(make_app(Settings(...))).run()  the same, on port 8000
-uvicorn.run(make_app(Settings(...)))        in a server of your own, which has its own patience
+beamsplit demo                                  starts it; `pip install 'beamsplit[web]'`
+make_server(make_app(DemoSettings(...))).run()  does the same in Python, on port 8000
+uvicorn.run(make_app(DemoSettings(...)))        runs it in a server of your own
 """
 
 from beamsplit.extras import need
@@ -10,9 +10,9 @@ from beamsplit.extras import need
 for package in ("fastapi", "uvicorn"):
     need(package, "beamsplit.web", "web")
 
-from beamsplit.web.app import Settings, make_app  # noqa: E402 (a missing package is told of first)
-from beamsplit.web.limits import Limits  # noqa: E402
+from beamsplit.web.app import DemoSettings, make_app  # noqa: E402 (a missing package is reported first)
+from beamsplit.web.limits import DemoLimits  # noqa: E402
 from beamsplit.web.security import Hosts  # noqa: E402
 from beamsplit.web.server import make_server  # noqa: E402
 
-__all__ = ["Hosts", "Limits", "Settings", "make_app", "make_server"]
+__all__ = ["DemoLimits", "DemoSettings", "Hosts", "make_app", "make_server"]

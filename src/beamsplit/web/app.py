@@ -1,4 +1,4 @@
-"""The web application: a page, and the JSON interface that the page uses."""
+"""The web application: a page, and the JSON API that the page uses."""
 
 from __future__ import annotations
 
@@ -14,74 +14,74 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 
 from beamsplit import __version__
-from beamsplit.errors import BeamsplitError
-from beamsplit.web import answers
+from beamsplit.web import responses
 from beamsplit.web.catalogue import Catalogue, strategies, terms
-from beamsplit.web.jobs import Job, Jobs
-from beamsplit.web.limits import Limits
-from beamsplit.web.problems import Problem, answer_to, known
-from beamsplit.web.reading import read
-from beamsplit.web.requests import Asked
-from beamsplit.web.running import Slots
-from beamsplit.web.samples import KINDS, Samples
-from beamsplit.web.security import Body, Crowd, Gate, Head, Headers, Hosts
+from beamsplit.web.jobs import Job, JobFactory
+from beamsplit.web.limits import DemoLimits
+from beamsplit.web.problems import Problem, error_response
+from beamsplit.web.reading import parse_request, read_body
+from beamsplit.web.requests import DecodeRequest
+from beamsplit.web.running import SearchSlots
+from beamsplit.web.samples import MEDIA_TYPES, SamplePictures
+from beamsplit.web.security import Hosts, guards
 from beamsplit.web.streaming import Runner
 
-__all__ = ["Settings", "make_app"]
+__all__ = ["DemoSettings", "make_app"]
 
 _STATIC = Path(__file__).parent / "static"
 
 _ABOUT = """Diverse decoding: outputs that are each likely and all different.
 
-`POST /api/decode` answers at once, `POST /api/search` step by step. Whatever goes wrong is
+`POST /api/decode` returns the final result, `POST /api/search` every step. An error is
 `{"error": "one line"}` with a status of 400 or more."""
 
-_MEANINGS = {
+_DESCRIPTIONS = {
     400: "The request cannot be read",
-    403: "The request comes from another site's page",
-    404: "There is no such model or picture",
-    405: "The address does not take this method",
+    403: "The request comes from a page of another site",
+    404: "No such model or picture",
+    405: "Method not allowed",
     408: "The request did not arrive in time",
     413: "The request or its picture is too large",
     415: "The body is not JSON",
-    421: "The server does not go by this name",
+    421: "The `Host` header does not name this server",
     422: "A value cannot be used",
-    429: "All searches that may run at once are running",
-    500: "A mistake of ours, or of a model's",
-    503: "A package is missing, a model cannot be loaded, the search took too long, or too many ask at once",
+    429: "Too many searches are running",
+    500: "An error of the server or of a model",
+    503: "A package is missing, a model cannot be loaded, the search took too long, or too many requests",
 }
-_AGAIN = {"Retry-After": {"description": "Seconds after which to ask again.", "schema": {"type": "integer"}}}
+_RETRY_AFTER = {
+    "Retry-After": {"description": "Seconds after which to try again.", "schema": {"type": "integer"}}
+}
 
 
-def _failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    return {each: _failure(each) for each in statuses}
+def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    return {each: _error(each) for each in statuses}
 
 
-def _failure(status: int) -> dict[str, Any]:
-    told: dict[str, Any] = {"model": answers.Failure, "description": _MEANINGS[status]}
-    return told | ({"headers": _AGAIN} if status in (429, 503) else {})
+def _error(status: int) -> dict[str, Any]:
+    described: dict[str, Any] = {"model": responses.ErrorResponse, "description": _DESCRIPTIONS[status]}
+    return described | ({"headers": _RETRY_AFTER} if status in (429, 503) else {})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class DemoSettings:
     """What the demo shows, and to whom."""
 
     models: Sequence[str] = ()
-    """Beside those that come with the package; the page begins with the first."""
+    """Models to add to those of the package. The page starts with the first."""
     pictures: Path | None = None
-    """A folder of sample pictures, beside those that come with the package."""
+    """A folder of sample pictures to add to those of the package."""
     hosts: Hosts = field(default_factory=Hosts)
-    limits: Limits = field(default_factory=Limits)
+    limits: DemoLimits = field(default_factory=DemoLimits)
 
 
-def make_app(settings: Settings | None = None, catalogue: Catalogue | None = None) -> FastAPI:
-    """The application, for any ASGI server."""
-    settings = settings or Settings()
+def make_app(settings: DemoSettings | None = None, catalogue: Catalogue | None = None) -> FastAPI:
+    """Return the application, for any ASGI server."""
+    settings = settings or DemoSettings()
     catalogue = catalogue or Catalogue(settings.models)
-    slots = Slots(settings.limits)
+    slots = SearchSlots(settings.limits)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -89,80 +89,79 @@ def make_app(settings: Settings | None = None, catalogue: Catalogue | None = Non
         yield
         slots.close()
 
-    app = _Described(
+    app = _Demo(
         title="beamsplit",
         version=__version__,
         description=_ABOUT,
-        docs_url=None,  # these would be fetched from elsewhere: ours are at /api
+        docs_url=None,  # FastAPI's pages load scripts from elsewhere; ours is at /api
         redoc_url=None,
         openapi_url="/api/openapi.json",
         lifespan=lifespan,
-        middleware=[
-            Middleware(Headers),
-            Middleware(Crowd, limits=settings.limits),
-            Middleware(Head),
-            Middleware(Gate, hosts=settings.hosts),
-            Middleware(Body, limits=settings.limits),
-        ],
+        middleware=guards(settings.hosts, settings.limits),
     )
-    app.state.limits, app.state.slots = settings.limits, slots  # for `make_server`
-    samples = Samples(settings.pictures)
-    app.include_router(_about(catalogue, samples, slots, settings.limits))
-    app.include_router(_searching(Jobs(catalogue, samples, settings.limits), slots))
+    app.state.slots = slots  # for `make_server`
+    samples = SamplePictures(settings.pictures)
+    app.include_router(_catalogue_routes(catalogue, samples, slots, settings.limits))
+    app.include_router(_search_routes(JobFactory(catalogue, samples, settings.limits), slots))
     _add_pages(app)
     _add_handlers(app)
     return app
 
 
-class _Described(FastAPI):
-    """Also describes what it reads and streams by itself."""
+class _Demo(FastAPI):
+    """Adds the schemas of what is read and streamed without FastAPI's help to the API's description."""
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
-            _, found = models_json_schema(
-                [(Asked, "validation"), (answers.Step, "serialization")],
-                ref_template=_PLACE.format("{model}"),
+            _, schemas = models_json_schema(
+                [(DecodeRequest, "validation"), (responses.StepEvent, "serialization")],
+                ref_template=_SCHEMA.format("{model}"),
             )
-            super().openapi()["components"]["schemas"] |= found["$defs"]
+            super().openapi()["components"]["schemas"] |= schemas["$defs"]
         assert self.openapi_schema is not None
         return self.openapi_schema
 
 
-_PLACE = "#/components/schemas/{}"
+_SCHEMA = "#/components/schemas/{}"
 
 
 def _ref(name: str) -> dict[str, str]:
-    return {"$ref": _PLACE.format(name)}
+    return {"$ref": _SCHEMA.format(name)}
 
 
-# The interface
+# The API
 
 
-def _about(catalogue: Catalogue, samples: Samples, slots: Slots, limits: Limits) -> APIRouter:
-    router = APIRouter(prefix="/api", tags=["what there is"], responses=_failures(405, 421, 500, 503))
+def _catalogue_routes(
+    catalogue: Catalogue, samples: SamplePictures, slots: SearchSlots, limits: DemoLimits
+) -> APIRouter:
+    router = APIRouter(prefix="/api", tags=["catalogue"], responses=_errors(405, 421, 500, 503))
 
     @router.get(
-        "/health", operation_id="health", response_model=answers.Health, response_description="It does"
+        "/health",
+        operation_id="health",
+        response_model=responses.HealthResponse,
+        response_description="The server answers",
     )
     async def health() -> Any:
-        """Whether the server answers."""
+        """Return the status of the server."""
         return {"status": "ok", "searching": slots.busy}
 
     @router.get(
         "/models",
         operation_id="models",
-        response_model=answers.Catalogued,
-        response_description="What there is",
+        response_model=responses.CatalogueResponse,
+        response_description="The catalogue",
     )
     def models() -> Any:
-        """Models, strategies, terms, sample pictures and limits."""
+        """Return all models, strategies, diversity terms, sample pictures and limits."""
         return {
             "version": __version__,
             "default": catalogue.default,
             "models": [entry.as_dict() for entry in catalogue],
             "strategies": strategies(),
             "terms": terms(),
-            "pictures": [_sample(name) for name in samples.names()],
+            "pictures": [_sample_info(name) for name in samples.names()],
             "limits": asdict(limits),
         }
 
@@ -171,45 +170,45 @@ def _about(catalogue: Catalogue, samples: Samples, slots: Slots, limits: Limits)
         operation_id="picture",
         response_class=Response,
         responses={
-            200: {"description": "The file", "content": {kind: {} for kind in KINDS}},
-            **_failures(404, 422),
+            200: {"description": "The file", "content": {kind: {} for kind in MEDIA_TYPES}},
+            **_errors(404, 422),
         },
     )
     def picture(name: str) -> Response:
-        """A sample picture."""
+        """Return a sample picture."""
         data, kind = samples.read(name)
         return Response(data, media_type=kind, headers={"cache-control": "no-cache"})
 
     return router
 
 
-def _sample(name: str) -> dict[str, str]:
+def _sample_info(name: str) -> dict[str, str]:
     from urllib.parse import quote
 
     return {"name": name, "title": Path(name).stem, "address": f"/api/pictures/{quote(name, safe='')}"}
 
 
-def _searching(jobs: Jobs, slots: Slots) -> APIRouter:
-    responses = _failures(400, 403, 404, 405, 408, 413, 415, 421, 422, 429, 500, 503)
-    router = APIRouter(prefix="/api", tags=["searching"], responses=responses)
+def _search_routes(jobs: JobFactory, slots: SearchSlots) -> APIRouter:
+    errors = _errors(400, 403, 404, 405, 408, 413, 415, 421, 422, 429, 500, 503)
+    router = APIRouter(prefix="/api", tags=["searching"], responses=errors)
     runner = Runner(slots, jobs.limits, jobs.catalogue.model)
 
-    async def job_of(request: Request) -> Job:
-        """In a thread: what is large takes a while, and others should not wait for it."""
-        body = await request.body()
-        return await asyncio.to_thread(lambda: jobs.of(read(body, jobs.limits)))
+    async def read_job(request: Request) -> Job:
+        body = await read_body(request, jobs.limits)
+        # In a thread, because a large body takes a while and other requests should not wait for it.
+        return await asyncio.to_thread(lambda: jobs.make(parse_request(body, jobs.limits)))
 
     @router.post(
         "/decode",
         operation_id="decode",
         openapi_extra=_BODY,
-        response_model=answers.Answer,
-        response_description="What was found",
+        response_model=responses.DecodeResponse,
+        response_description="The result",
     )
     async def decode(request: Request) -> Response:
-        """Search, and answer when all is found."""
-        found = await runner.decode(await job_of(request), request.receive)
-        return Response(found, media_type="application/json")
+        """Search, and return the final result."""
+        result = await runner.decode(await read_job(request), request.receive)
+        return Response(result, media_type="application/json")
 
     @router.post(
         "/search",
@@ -219,17 +218,19 @@ def _searching(jobs: Jobs, slots: Slots) -> APIRouter:
         responses={200: {"description": _STREAM, "content": {"text/event-stream": _EVENTS}}},
     )
     async def search(request: Request) -> Response:
-        """Search, and tell of every step."""
-        return await runner.stream(await job_of(request))
+        """Search, and return every step as it comes."""
+        return await runner.stream(await read_job(request))
 
     return router
 
 
-_BODY = {"requestBody": {"required": True, "content": {"application/json": {"schema": _ref("Asked")}}}}
+_BODY = {
+    "requestBody": {"required": True, "content": {"application/json": {"schema": _ref("DecodeRequest")}}}
+}
 
 
 def _event(name: str, data: str) -> dict[str, Any]:
-    """As a client has it once the lines are read: a name, and a text that is JSON."""
+    """Describe an event as a client reads it: a name, and JSON as text."""
     text = {"type": "string", "contentMediaType": "application/json", "contentSchema": _ref(data)}
     return {
         "type": "object",
@@ -239,16 +240,22 @@ def _event(name: str, data: str) -> dict[str, Any]:
 
 
 _EVENTS = {
-    "schema": {"oneOf": [_event("step", "Step"), _event("done", "Answer"), _event("error", "Failure")]}
+    "schema": {
+        "oneOf": [
+            _event("step", "StepEvent"),
+            _event("done", "DecodeResponse"),
+            _event("error", "ErrorResponse"),
+        ]
+    }
 }
 
 _STREAM = (
-    "Server-sent events: any number of `step`, then `done` with what `/api/decode` answers, or `error`. "
-    "Where telling takes longer than searching, some steps are left out"
+    "Server-sent events: any number of `step`, then `done` with the result of `/api/decode`, or `error`. "
+    "Where writing steps takes longer than searching, some are left out"
 )
 
 
-# The page
+# Pages
 
 
 def _add_pages(app: FastAPI) -> None:
@@ -260,15 +267,15 @@ def _add_pages(app: FastAPI) -> None:
     def description() -> Response:
         return _page("api.html")
 
-    app.mount("/static", _Fresh(directory=_STATIC), name="static")
+    app.mount("/static", _RevalidatedFiles(directory=_STATIC), name="static")
 
 
 def _page(name: str) -> Response:
     return FileResponse(_STATIC / name, headers={"cache-control": "no-cache"})
 
 
-class _Fresh(StaticFiles):
-    """Files that a browser may keep, but asks about: after an update, no old script meets a new page."""
+class _RevalidatedFiles(StaticFiles):
+    """Files that a browser checks for changes, so that no old script meets a new page after an update."""
 
     def file_response(self, *args: Any, **options: Any) -> Response:
         response = super().file_response(*args, **options)
@@ -276,18 +283,11 @@ class _Fresh(StaticFiles):
         return response
 
 
-# What goes wrong
+# Errors
 
 
 def _add_handlers(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
-    async def wrong_place(request: Request, error: HTTPException) -> JSONResponse:
+    async def no_route(request: Request, error: HTTPException) -> JSONResponse:
         line = f"{request.method} {request.url.path}: {error.detail}"
-        return answer_to(Problem(error.status_code, line, dict(error.headers or {})))
-
-    for kind in (Problem, BeamsplitError, ImportError):
-        app.add_exception_handler(kind, _answer)
-
-
-async def _answer(_: Request, error: Exception) -> JSONResponse:
-    return answer_to(known(error))
+        return error_response(Problem(error.status_code, line, dict(error.headers or {})))

@@ -1,4 +1,4 @@
-"""What there is to choose from: models, loaded when they are first asked for; strategies; terms."""
+"""The models, strategies and diversity terms to choose from. Models are loaded when first used."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Entry:
     title: str
     takes: Literal["text", "picture"]
     widths: Widths
-    """Of the searches, where a request does not say."""
+    """The defaults of its searches."""
     max_length: int
     examples: tuple[str, ...] = ()
 
@@ -65,32 +65,32 @@ _KINDS: dict[str, dict[str, Any]] = {
 """By the kinds of models that have defaults."""
 
 
-def _of_kind(kind: str, name: str, title: str) -> Entry:
+def _make_entry(kind: str, name: str, title: str) -> Entry:
     defaults = DEFAULTS[kind]
     length = defaults.page_length or defaults.max_length
     return Entry(name=name, title=title, widths=defaults.widths, max_length=length, **_KINDS[kind])
 
 
 OURS = (
-    _of_kind("translator", "en-fr", "English to French"),
-    _of_kind("captioner", "captioner", "Captions"),
-    _of_kind("questioner", "questioner", "Questions"),
+    _make_entry("translator", "en-fr", "English to French"),
+    _make_entry("captioner", "captioner", "Captions"),
+    _make_entry("questioner", "questioner", "Questions"),
 )
 
 
-def _entry(name: str) -> Entry:
-    """Return the entry of a user's model, which continues texts unless its file says otherwise."""
+def _own_entry(name: str) -> Entry:
+    """Return the entry of a user's own model. It continues a text, unless its file says what it does."""
     path = Path(name)
     kind = storage.kind(path) if path.suffix == ".safetensors" and path.is_file() else None
     title = path.name if os.path.exists(name) else name
-    return _of_kind(kind if kind in _KINDS else "other", name, title)
+    return _make_entry(kind if kind in _KINDS else "other", name, title)
 
 
 class Catalogue:
-    """Models by name. Each is loaded once, by whoever asks first; others wait for it."""
+    """Models by name. Each is loaded once, by the first request that needs it; others wait for it."""
 
     def __init__(self, names: Sequence[str] = (), loader: Loader = load_model) -> None:
-        own = [_entry(name) for name in names if name not in {each.name for each in OURS}]
+        own = [_own_entry(name) for name in names if name not in {each.name for each in OURS}]
         self._entries = {each.name: each for each in (*OURS, *own)}
         self.default = names[0] if names else OURS[0].name
         self._loader = loader
@@ -115,36 +115,36 @@ class Catalogue:
     def _load(self, name: str) -> StepModel:
         try:
             return self._loader(name)
-        except (BeamsplitError, OSError) as error:  # nothing that whoever asks can help
+        except (BeamsplitError, OSError) as error:  # not the fault of the request
             raise Problem(503, f"the model {name!r} cannot be loaded: {error}") from error
 
 
 # Strategies and terms
 
 
-_OWN = ("temperature", "top_k", "top_p", "min_p", "rate")  # settings, in the order in which they are told
+_OWN_SETTINGS = ("temperature", "top_k", "top_p", "min_p", "rate")
 
 
 def strategies() -> list[dict[str, Any]]:
-    """Return all strategies, and which of the page's controls they heed."""
-    return [_strategy(name, entry) for name, entry in STRATEGIES.items()]
+    """Return all strategies, and which of the page's controls each uses."""
+    return [_strategy_info(name, entry) for name, entry in STRATEGIES.items()]
 
 
-def _strategy(name: str, entry: StrategyEntry) -> dict[str, Any]:
+def _strategy_info(name: str, entry: StrategyEntry) -> dict[str, Any]:
     own = own_settings(name)
     return {
         "name": name,
         "title": entry.title,
         "source": entry.source,
         "uses": ["groups"] * bool(entry.per_group) + ["strength", "diversity"] * entry.diverse,
-        "settings": [each for each in _OWN if each in own],
+        "settings": [each for each in _OWN_SETTINGS if each in own],
         "groups": entry.grouped,
         "samples": entry.samples,
     }
 
 
 def terms() -> list[dict[str, Any]]:
-    """Return the diversity terms that the page offers, with settings of theirs."""
+    """Return the diversity terms that the page offers, with their settings."""
     return [
         {
             "name": f"{name}:{entry.example}" if entry.example else name,

@@ -1,4 +1,4 @@
-"""From a request to searches that are ready to run: everything is checked before anything is computed."""
+"""Turn requests into searches that are ready to run. Everything is checked before anything is computed."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from typing import Any
 
 from beamsplit.strategies.spec import StrategySpec
 from beamsplit.web.catalogue import Catalogue, Entry
-from beamsplit.web.limits import Limits
-from beamsplit.web.pictures import features_of, from_base64
+from beamsplit.web.limits import DemoLimits
+from beamsplit.web.pictures import decode_base64, picture_features
 from beamsplit.web.problems import Problem
-from beamsplit.web.requests import Asked, AskedPicture, AskedSearch
-from beamsplit.web.samples import Samples
+from beamsplit.web.requests import DecodeRequest, PictureRequest, SearchRequest
+from beamsplit.web.samples import SamplePictures
 
-__all__ = ["Job", "Jobs"]
+__all__ = ["Job", "JobFactory"]
 
-
-_COMPARED = [AskedSearch.model_validate(each) for each in ({"strategy": "bs"}, {})]  # unless a request says
+_DEFAULT_SEARCHES = [SearchRequest.model_validate(each) for each in ({"strategy": "bs"}, {})]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +27,7 @@ class Job:
     model: str
     specs: tuple[StrategySpec, ...]
     make_inputs: Callable[[], Any]
-    """For `steps`. Pictures take a while, so this is for the thread that searches."""
+    """Returns the inputs for `steps`. Pictures take a while, so the thread that searches calls this."""
     max_length: int
     seed: int
     tree: bool
@@ -36,27 +35,27 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Jobs:
-    """Makes jobs of requests, for what there is and as much as is allowed."""
+class JobFactory:
+    """Makes jobs from requests, within the limits."""
 
     catalogue: Catalogue
-    samples: Samples
-    limits: Limits
+    samples: SamplePictures
+    limits: DemoLimits
 
-    def of(self, asked: Asked) -> Job:
-        entry = self.catalogue.entry(asked.model)
+    def make(self, request: DecodeRequest) -> Job:
+        entry = self.catalogue.entry(request.model)
         return Job(
             model=entry.name,
-            specs=self._specs(asked, entry),
-            make_inputs=self._inputs(asked, entry),
-            max_length=self._max_length(asked.max_length, entry),
-            seed=asked.seed,
-            tree=asked.tree,
-            recordings=asked.recordings,
+            specs=self._specs(request, entry),
+            make_inputs=self._make_inputs(request, entry),
+            max_length=self._max_length(request.max_length, entry),
+            seed=request.seed,
+            tree=request.tree,
+            recordings=request.recordings,
         )
 
-    def _specs(self, asked: Asked, entry: Entry) -> tuple[StrategySpec, ...]:
-        searches = _COMPARED if asked.searches is None else asked.searches
+    def _specs(self, request: DecodeRequest, entry: Entry) -> tuple[StrategySpec, ...]:
+        searches = _DEFAULT_SEARCHES if request.searches is None else request.searches
         specs = tuple(search.spec(entry.widths) for search in searches)
         beams = sum(spec.outputs for spec in specs)
         if beams > self.limits.beams:
@@ -65,37 +64,34 @@ class Jobs:
             )
         return specs
 
-    def _max_length(self, asked: int | None, entry: Entry) -> int:
+    def _max_length(self, requested: int | None, entry: Entry) -> int:
         most = self.limits.max_length
-        if asked is not None and asked > most:
-            raise Problem(422, f"max_length is {asked}, and the limit is {most}: ask for less")
-        return asked or min(entry.max_length, most)
+        if requested is not None and requested > most:
+            raise Problem(422, f"max_length is {requested}, and the limit is {most}: ask for less")
+        return requested or min(entry.max_length, most)
 
-    # What to write about
+    # Inputs
 
-    def _inputs(self, asked: Asked, entry: Entry) -> Callable[[], Any]:
-        given = "text" if asked.text is not None else "picture"
+    def _make_inputs(self, request: DecodeRequest, entry: Entry) -> Callable[[], Any]:
+        given = "text" if request.text is not None else "picture"
         if given != entry.takes:
             raise Problem(422, f"{entry.name} takes a {entry.takes}, and the request has a {given}")
-        if asked.text is not None:
-            return partial(_several, self._text(asked.text))
-        assert asked.picture is not None
-        return partial(features_of, self._picture(asked.picture), self.limits)
+        if request.text is not None:
+            inputs = [self._checked_text(request.text)]
+            return lambda: inputs
+        assert request.picture is not None
+        return partial(picture_features, self._picture_bytes(request.picture), self.limits)
 
-    def _text(self, text: str) -> str:
+    def _checked_text(self, text: str) -> str:
         most = self.limits.text_letters
         if len(text) > most:
-            raise Problem(422, f"the text has {len(text)} letters, and the limit is {most}: shorten it")
+            raise Problem(422, f"the text has {len(text)} characters, and the limit is {most}: shorten it")
         if not text.strip():
             raise Problem(422, "the text is empty: write something to begin with")
         return text
 
-    def _picture(self, picture: AskedPicture) -> bytes:
+    def _picture_bytes(self, picture: PictureRequest) -> bytes:
         if picture.data is not None:
-            return from_base64(picture.data, self.limits)
+            return decode_base64(picture.data, self.limits)
         data, _ = self.samples.read(str(picture.sample))
         return data
-
-
-def _several(text: str) -> list[str]:
-    return [text]

@@ -1,4 +1,4 @@
-"""How much one request may ask for, and all of them together."""
+"""How much one request may ask for, and all requests together."""
 
 from __future__ import annotations
 
@@ -6,37 +6,37 @@ from dataclasses import dataclass, fields
 
 from beamsplit import checks
 
-__all__ = ["Limits"]
+__all__ = ["DemoLimits"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
-    """What a stranger may use up. A request that asks for more is refused with one line that says so."""
+class DemoLimits:
+    """Limits that protect the machine. A request beyond one of them is refused with a line that names it."""
 
     body_bytes: int = 12_000_000
-    """Of a request; a picture grows by a third when it is written as base64."""
+    """Size of a request. Base64 makes a picture a third larger."""
     rest_bytes: int = 64_000
-    """Of a request, without its picture."""
+    """Size of a request without its picture."""
     picture_bytes: int = 8_000_000
     pixels: int = 32_000_000
-    """Of a picture, by its header: nothing larger is decoded."""
+    """Pixels of a picture, as its header says. Larger pictures are not decoded."""
     text_letters: int = 1_000
     beams: int = 96
-    """Of all searches of a request together."""
+    """Beams of all searches of a request together."""
     max_length: int = 100
     """Tokens of an output."""
     searches: int = 2
-    """Requests that search at the same time; the next one is asked to come again."""
+    """Requests that search at the same time. Others are told to try again."""
     seconds: float = 60.0
-    """That the searches of a request may take."""
+    """Time for the searches of a request."""
     read_seconds: float = 20.0
-    """For the head of a request to arrive in, and as long for the rest."""
+    """Time for the body of a request to arrive."""
     send_seconds: float = 20.0
-    """For a client to take in what has been sent."""
+    """Time for a client to read what was sent."""
     waiting_bytes: int = 4_000_000
-    """Of steps that a client has yet to take in; of more, the oldest are left out."""
-    connections: int = 64
-    """At once, and requests on them. Where there are more, those that say nothing are closed."""
+    """Size of the steps that wait for a client to read. Beyond it, the oldest are dropped."""
+    requests: int = 64
+    """Requests that are answered at the same time. Others are told to try again."""
 
     def __post_init__(self) -> None:
         for each in fields(self):

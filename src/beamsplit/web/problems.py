@@ -1,4 +1,4 @@
-"""What goes wrong on the web: one line, and a status code that says whose fault it was."""
+"""Requests that cannot be answered: one line, and a status code that says whose fault it is."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from fastapi.responses import JSONResponse
 
 from beamsplit.errors import BeamsplitError, ModelError, TermError
 
-__all__ = ["LOG", "Problem", "answer_to", "known", "stopping", "unknown"]
+__all__ = ["LOG", "Problem", "error_response", "problem_from", "server_stopping"]
 
 LOG = logging.getLogger("beamsplit.web")
 
-_LONGEST = 300
+_LINE_LENGTH = 300
 
 
-class Problem(Exception):  # noqa: N818 (it need not be an error of ours)
+class Problem(Exception):  # noqa: N818 (the fault may be the client's)
     """A request that is not answered, and why."""
 
     def __init__(self, status: int, line: str, headers: dict[str, str] | None = None) -> None:
@@ -30,46 +30,45 @@ class Problem(Exception):  # noqa: N818 (it need not be an error of ours)
         return {"error": self.line}
 
 
-def stopping() -> Problem:
+def server_stopping() -> Problem:
     return Problem(503, "the server is stopping: try again later")
 
 
-def answer_to(problem: Problem) -> JSONResponse:
-    """The answer that every problem gets, wherever it was found."""
+def error_response(problem: Problem) -> JSONResponse:
     return JSONResponse(problem.as_dict(), problem.status, problem.headers)
 
 
-def known(error: Exception) -> Problem:
-    """The problem that an exception stands for."""
+def problem_from(error: Exception) -> Problem:
+    """Return the problem that an exception stands for."""
     match error:
         case Problem():
             return error
         case ModelError() | TermError():
             return Problem(500, str(error))
         case BeamsplitError():
-            return Problem(422, _as_seen_here(str(error)))
+            return Problem(422, _without_index(str(error)))
         case ImportError():
             return Problem(503, str(error))
         case _:
-            return unknown(error)
+            return _unexpected(error)
 
 
-def unknown(error: Exception) -> Problem:
-    """A mistake of ours. Its message may quote what someone typed: the log says where it was, no more."""
+def _unexpected(error: Exception) -> Problem:
+    """Log where an error of ours happened, but not its message, which may quote what someone typed."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
     LOG.error("unexpected %s%s", type(error).__name__, where)
     return Problem(500, f"something went wrong here, a {type(error).__name__}: the server's log says where")
 
 
-def _as_seen_here(line: str) -> str:
-    """Lists of inputs have places; a request has one input."""
+def _without_index(line: str) -> str:
+    """Remove the index of the input from a message: a request has one input, not a list."""
     for name, here in (("pictures[0]", "the picture"), ("text 0 ", "the text ")):
         line = line.replace(name, here, 1) if line.startswith(name) else line
     return line
 
 
 def _one_line(text: Any) -> str:
-    """Also where someone sends half letters, which JSON could not be made of."""
+    """Return a short line that JSON can hold, even where someone sent lone surrogates."""
     line = " ".join(str(text).split()).encode("utf-8", "backslashreplace").decode()
-    return line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "..."
+    return line if len(line) <= _LINE_LENGTH else line[: _LINE_LENGTH - 3] + "..."

@@ -1,4 +1,4 @@
-"""What is asked, as it comes in: checked for its form here, against the limits in `jobs`."""
+"""The requests of the API. Their form is checked here, their size against the limits in `jobs`."""
 
 from __future__ import annotations
 
@@ -10,85 +10,85 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from beamsplit.strategies.defaults import STRATEGY
 from beamsplit.strategies.spec import StrategySpec, Widths
 
-__all__ = ["Asked", "AskedPicture", "AskedSearch"]
+__all__ = ["DecodeRequest", "PictureRequest", "SearchRequest"]
 
-_LONG = 200  # letters of a name
-_STRONGEST = 1_000.0
-_LEAST = 0.001
-_SEED = 2**53 - 1  # what a browser can count to
+_NAME_LENGTH = 200
+_MAX_STRENGTH = 1_000.0
+_MIN_SETTING = 0.001
+_MAX_SEED = 2**53 - 1  # the largest whole number that a browser counts exactly
 
 
 class _Strict(BaseModel):
-    """A slip of the pen is refused, and nothing is taken for what it is not."""
+    """Refuses unknown fields, and converts no value to another type."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
-def _sensible(value: float) -> float:
-    """Return whole numbers as integers, since some settings are counts. Raise if one is close to 0."""
-    if 0 < value < _LEAST:
-        raise ValueError(f"Input should be 0 or at least {_LEAST:g}")
+def _check_setting(value: float) -> float:
+    """Return whole numbers as `int`, which counts need. Refuse tiny numbers: division by them overflows."""
+    if 0 < value < _MIN_SETTING:
+        raise ValueError(f"Input should be 0 or at least {_MIN_SETTING:g}")
     return int(value) if value.is_integer() else value
 
 
-Setting = Annotated[float, Field(ge=0, le=1_000_000), AfterValidator(_sensible)]
+Setting = Annotated[float, Field(ge=0, le=1_000_000), AfterValidator(_check_setting)]
 
 
-class AskedSearch(_Strict):
-    """A strategy; what is left out is as suits the model."""
+class SearchRequest(_Strict):
+    """A strategy and its settings. What is left out is the model's default."""
 
-    strategy: str = Field(STRATEGY, max_length=_LONG, examples=["dbs"])
+    strategy: str = Field(STRATEGY, max_length=_NAME_LENGTH, examples=["dbs"])
     groups: int | None = Field(None, ge=1, le=1_000)
     beams_per_group: int | None = Field(None, ge=1, le=1_000)
-    strength: float | None = Field(None, ge=0, le=_STRONGEST)
-    diversity: str | None = Field(None, max_length=_LONG, examples=["cumulative:temperature=2"])
+    strength: float | None = Field(None, ge=0, le=_MAX_STRENGTH)
+    diversity: str | None = Field(None, max_length=_NAME_LENGTH, examples=["cumulative:temperature=2"])
     settings: dict[str, Setting] = Field(
         default_factory=dict,
         max_length=8,
-        description="Of the strategy's own: temperature, top_k, top_p, min_p, rate.",
+        description="The strategy's own settings: temperature, top_k, top_p, min_p, rate.",
     )
     unique: bool = Field(False, description="Leave out outputs that an earlier group has found.")
 
     def spec(self, defaults: Widths) -> StrategySpec:
-        """Return the strategy; what is left out is as in `defaults`."""
+        """Return the strategy, with the defaults for what is left out."""
         names = ("groups", "beams_per_group", "strength", "diversity")
         given: dict[str, Any] = {name: getattr(self, name) for name in names}
         widths = replace(defaults, **{name: value for name, value in given.items() if value is not None})
         return StrategySpec.of_widths(self.strategy, widths, self.settings, unique=self.unique)
 
 
-class AskedPicture(_Strict):
-    """One of the samples by its name, or a file as base64."""
+class PictureRequest(_Strict):
+    """A sample picture by its name, or a file as base64."""
 
-    sample: str | None = Field(None, max_length=_LONG)
+    sample: str | None = Field(None, max_length=_NAME_LENGTH)
     data: str | None = Field(None, description="A JPEG, PNG, WebP, GIF or BMP file, as base64.")
 
     @model_validator(mode="after")
-    def _one_of_them(self) -> AskedPicture:
+    def _check_one_given(self) -> PictureRequest:
         if (self.sample is None) == (self.data is None):
             raise ValueError("give either sample or data")
         return self
 
 
-class Asked(_Strict):
-    """Something to write about, and searches to compare on it."""
+class DecodeRequest(_Strict):
+    """An input, and the searches to compare on it."""
 
     model: str = Field("en-fr", max_length=1_000)
     text: str | None = Field(None, examples=["I have to find a new job before the summer."])
-    picture: AskedPicture | None = None
-    searches: list[AskedSearch] | None = Field(
+    picture: PictureRequest | None = None
+    searches: list[SearchRequest] | None = Field(
         None,
         min_length=1,
         max_length=4,
-        description="By default two: beam search, and diverse beam search of the same width.",
+        description="By default two: beam search, and diverse beam search with as many beams.",
     )
     max_length: int | None = Field(None, ge=1, le=10_000, description="The most tokens of an output.")
-    seed: int = Field(0, ge=0, le=_SEED, description="Of strategies that sample.")
-    tree: bool = Field(False, description="Draw the searches, in SVG.")
-    recordings: bool = Field(False, description="Tell all that the searches tried, as data.")
+    seed: int = Field(0, ge=0, le=_MAX_SEED, description="The seed of strategies that sample.")
+    tree: bool = Field(False, description="Draw the searches, as SVG.")
+    recordings: bool = Field(False, description="Return all that the searches tried, as data.")
 
     @model_validator(mode="after")
-    def _one_input(self) -> Asked:
+    def _check_one_input(self) -> DecodeRequest:
         if (self.text is None) == (self.picture is None):
             raise ValueError("give either a text or a picture")
         return self

@@ -1,4 +1,4 @@
-"""Searches that take turns, and the threads that they run in."""
+"""The searches of a job, and the threads that they run in."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from beamsplit.recording import Recorder, Recording
 from beamsplit.strategies.spec import StrategySpec
 from beamsplit.tree import draw
 from beamsplit.web.jobs import Job
-from beamsplit.web.limits import Limits
+from beamsplit.web.limits import DemoLimits
 from beamsplit.web.problems import Problem
 
-__all__ = ["Searches", "Slots", "Stopped", "as_json"]
+__all__ = ["SearchSlots", "Searches", "Stopped", "to_json"]
 
 
 Work = Callable[[Callable[[], None]], None]
 
 
 class Stopped(Exception):  # noqa: N818 (not an error)
-    """Nobody waits for the result any more."""
+    """The search was stopped: its client is gone, or the server is stopping."""
 
 
 class _Search:
-    """One search, a step at a time."""
+    """One search, run step by step."""
 
     def __init__(self, spec: StrategySpec, model: StepModel, inputs: Any, job: Job) -> None:
         self._steps = steps(
@@ -44,7 +44,7 @@ class _Search:
         self._recorder = Recorder(getattr(model, "to_text", None), spec.title)
 
     def advance(self) -> bool:
-        """Whether there was a step to take."""
+        """Take a step, and return whether there was one to take."""
         step = next(self._steps, None)
         if step is not None:
             self._recorder.add(step)
@@ -56,44 +56,47 @@ class _Search:
 
 
 class Searches:
-    """The searches of a job, all for the same input."""
+    """The searches of a job, on the same input."""
 
     def __init__(self, job: Job, model: StepModel) -> None:
         self._job = job
         inputs = job.make_inputs()
         self._searches = [_Search(spec, model, inputs, job) for spec in job.specs]
 
-    def turns(self, check: Callable[[], None]) -> Iterator[int]:
-        """Let each take a step, until none has one left; `check` may raise in between."""
-        going, number = self._searches, 0
-        while going := [search for search in going if _checked(check, search.advance)]:
+    def run(self, check: Callable[[], None]) -> Iterator[int]:
+        """Advance all searches step by step, and yield the number of each step.
+
+        `check` is called before each step of each search, and may raise.
+        """
+        active, number = self._searches, 0
+        while active := [search for search in active if _advance(search, check)]:
             yield number
             number += 1
 
-    def answer(self, whole: bool = False) -> dict[str, Any]:
-        """What they have found so far; the whole of it tells all that they tried, if that was asked for."""
+    def response(self, final: bool = False) -> dict[str, Any]:
+        """Return what was found so far. Only the final response has recordings."""
         recordings = [search.recording for search in self._searches]
         lists = compare_lists([(each.title, each.hypotheses) for each in recordings])
-        found: dict[str, Any] = {"columns": [column.as_dict() for column in lists]}
+        response: dict[str, Any] = {"columns": [column.as_dict() for column in lists]}
         if self._job.tree:
-            found["tree"] = draw(recordings)
-        if self._job.recordings and whole:
-            found["recordings"] = [each.as_dict() for each in recordings]
-        return found
+            response["tree"] = draw(recordings)
+        if self._job.recordings and final:
+            response["recordings"] = [each.as_dict() for each in recordings]
+        return response
 
 
-def _checked(check: Callable[[], None], advance: Callable[[], bool]) -> bool:
+def _advance(search: _Search, check: Callable[[], None]) -> bool:
     check()
-    return advance()
+    return search.advance()
 
 
 # Threads
 
 
-class Slots:
-    """Places for searches that run at the same time, each in a thread of its own."""
+class SearchSlots:
+    """Threads for a limited number of jobs at the same time."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: DemoLimits) -> None:
         self._limits = limits
         self._free = threading.BoundedSemaphore(limits.searches)
         self._closing = threading.Event()
@@ -101,17 +104,18 @@ class Slots:
 
     @property
     def busy(self) -> int:
+        """The number of jobs that are running."""
         return len(self._threads)
 
     def run(self, work: Work, stop: threading.Event) -> None:
-        """Have a thread do it. The work is given a function to call now and then: it raises when it must end.
+        """Start a thread that calls `work` with a check, which raises when the work must end.
 
-        The place is free again when the work is over, whether or not anyone has taken its results.
+        The slot is free again when the work ends, whether or not anyone has read its results.
         """
         if not self._free.acquire(blocking=False):
             line = "all searches that may run at once are running: try again in a moment"
             raise Problem(429, line, {"retry-after": "1"})
-        # Not one that the whole program would wait for.
+        # A daemon: the program does not wait for it to exit.
         thread = threading.Thread(target=self._work, args=(work, stop), name="search", daemon=True)
         self._threads.add(thread)
         thread.start()
@@ -120,30 +124,31 @@ class Slots:
         self._closing.clear()
 
     def stop(self) -> None:
-        """Every search ends at its next step."""
+        """Tell every search to end at its next step."""
         self._closing.set()
 
-    def close(self, patience: float = 2.0) -> None:
-        """Stop, and wait for it."""
+    def close(self, timeout: float = 2.0) -> None:
+        """Stop all searches, and wait for their threads."""
         self.stop()
         for thread in [*self._threads]:
-            thread.join(patience)
+            thread.join(timeout)
 
     def _work(self, work: Work, stop: threading.Event) -> None:
         try:
-            work(self._check(stop))
+            work(self._make_check(stop))
         finally:
             self._threads.discard(threading.current_thread())
             self._free.release()
 
-    def _check(self, stop: threading.Event) -> Callable[[], None]:
-        begun: list[float] = []  # the time that a model takes to load does not count
+    def _make_check(self, stop: threading.Event) -> Callable[[], None]:
+        began: float | None = None  # time counts from the first check, after the model was loaded
 
         def check() -> None:
-            begun[:] = begun or [time.monotonic()]
+            nonlocal began
+            began = time.monotonic() if began is None else began
             if stop.is_set() or self._closing.is_set():
                 raise Stopped
-            if time.monotonic() - begun[0] > self._limits.seconds:
+            if time.monotonic() - began > self._limits.seconds:
                 seconds = f"{self._limits.seconds:g}"
                 raise Problem(
                     503, f"the search took longer than {seconds} s: ask for fewer beams or less length"
@@ -155,8 +160,8 @@ class Slots:
 # JSON
 
 
-def as_json(value: Any) -> bytes:
-    """Compact; numbers that JSON does not have are null."""
+def to_json(value: Any) -> bytes:
+    """Return compact JSON. NaN and infinities become null."""
     try:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except ValueError:

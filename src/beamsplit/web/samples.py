@@ -1,4 +1,4 @@
-"""Pictures to begin with: little scenes, and a folder of the user's own."""
+"""Sample pictures: drawn scenes, and the pictures of a folder."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from beamsplit.errors import ArgumentError
 from beamsplit.models.scenes import SCENES, painted
 from beamsplit.web.problems import Problem
 
-__all__ = ["KINDS", "Samples"]
+__all__ = ["MEDIA_TYPES", "SamplePictures"]
 
-KINDS = ("image/jpeg", "image/png", "image/webp", "image/gif")
-_KINDS = {".jpg": KINDS[0], **{f".{kind.removeprefix('image/')}": kind for kind in KINDS}}
+MEDIA_TYPES = ("image/jpeg", "image/png", "image/webp", "image/gif")
+_BY_SUFFIX = {".jpg": MEDIA_TYPES[0], **{f".{kind.removeprefix('image/')}": kind for kind in MEDIA_TYPES}}
 
 
-class Samples:
-    """Sample pictures by name: the scenes, and the pictures of a folder, as they are in it now."""
+class SamplePictures:
+    """Sample pictures by name: the scenes, and the pictures that a folder has at the moment."""
 
     def __init__(self, folder: Path | None = None) -> None:
         if folder is not None and not folder.is_dir():
@@ -27,10 +27,10 @@ class Samples:
         return [*sorted(self._files()), *SCENES]
 
     def read(self, name: str) -> tuple[bytes, str]:
-        """The file, and its media type."""
+        """Return the content of the file and its media type."""
         files = self._files()
         if name in files:
-            return files[name].read_bytes(), _KINDS[files[name].suffix.lower()]
+            return files[name].read_bytes(), _BY_SUFFIX[files[name].suffix.lower()]
         if name in SCENES:
             return painted(name), "image/png"
         names = [*files, *SCENES]
@@ -39,4 +39,4 @@ class Samples:
 
     def _files(self) -> dict[str, Path]:
         found = self._folder.iterdir() if self._folder is not None else ()
-        return {each.name: each for each in found if each.suffix.lower() in _KINDS and each.is_file()}
+        return {each.name: each for each in found if each.suffix.lower() in _BY_SUFFIX and each.is_file()}

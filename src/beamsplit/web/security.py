@@ -1,110 +1,147 @@
-"""What stands before the routes: whom we answer, how much we read, and what browsers may do with answers.
-
-Plain ASGI, from the outside in: `Headers`, `Crowd`, `Head`, `Gate`, `Body`.
-"""
+"""Guards in front of the routes, as plain ASGI middleware: who is answered, and how many at a time."""
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
 import socket
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers as Given
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers
+from starlette.middleware import Middleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from beamsplit.serving import HEADERS
-from beamsplit.web.limits import Limits
-from beamsplit.web.problems import Problem, answer_to, stopping, unknown
+from beamsplit.serving import HEADERS, SecurityHeaders
+from beamsplit.web.limits import DemoLimits
+from beamsplit.web.problems import LOG, Problem, error_response, problem_from, server_stopping
 
-__all__ = ["ALWAYS", "Body", "Crowd", "Gate", "Head", "Headers", "Hosts"]
-
-Message: TypeAlias = MutableMapping[str, Any]
-Scope: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
-App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+__all__ = ["POLICY", "Hosts", "guards"]
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-ALWAYS = {
+_HEADERS = {
     **HEADERS,
     "content-security-policy": POLICY,
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
+    "cache-control": "no-store",
 }
 
 
-class Headers:
-    """Every answer says what a browser may do with it; whatever goes wrong inside is one line."""
+def guards(hosts: Hosts, limits: DemoLimits) -> list[Middleware]:
+    """Return the middleware of the demo, from the outside in."""
+    return [
+        Middleware(SecurityHeaders, headers=_HEADERS),
+        Middleware(JsonErrors),
+        Middleware(ConcurrencyLimit, limits=limits),
+        Middleware(SendLimit, limits=limits),
+        Middleware(HeadRequests),
+        Middleware(OriginGuard, hosts=hosts),
+    ]
 
-    def __init__(self, app: App) -> None:
+
+class JsonErrors:
+    """Answers every exception with one line of JSON."""
+
+    def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        begun = False
+        started = False
 
-        async def send_with_headers(message: Message) -> None:
-            nonlocal begun
-            if message["type"] == "http.response.start":
-                begun = True
-                _add_headers(message)
+        async def send_and_note(message: Message) -> None:
+            nonlocal started
+            started = True
             await send(message)
 
         try:
-            await self.app(scope, receive, send_with_headers)
-        except asyncio.CancelledError:  # the server ends, and has waited long enough
+            await self.app(scope, receive, send_and_note)
+        except asyncio.CancelledError:  # the server is stopping and waits no longer
             with suppress(asyncio.CancelledError):
-                await (send(_END) if begun else answer_to(stopping())(scope, receive, send_with_headers))
+                await (send(_END) if started else error_response(server_stopping())(scope, receive, send))
+        except _NotReadError:
+            LOG.info("a client did not read its answer in time")
         except Exception as error:
-            problem = error if isinstance(error, Problem) else unknown(error)
-            if not begun:
-                await answer_to(problem)(scope, receive, send_with_headers)
+            problem = problem_from(error)
+            if not started:
+                await error_response(problem)(scope, receive, send)
         return None
 
 
 _END: Message = {"type": "http.response.body", "body": b"", "more_body": False}
 
 
-def _add_headers(message: Message) -> None:
-    headers = MutableHeaders(scope=message)
-    for name, value in ALWAYS.items():
-        headers[name] = value
-    headers.setdefault("cache-control", "no-store")
+class ConcurrencyLimit:
+    """Answers a limited number of requests at the same time."""
 
-
-class Crowd:
-    """Answers so many requests at once; the next one is asked to come again."""
-
-    def __init__(self, app: App, limits: Limits) -> None:
+    def __init__(self, app: ASGIApp, limits: DemoLimits) -> None:
         self.app = app
         self.limits = limits
-        self.inside = 0
+        self.running = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        if self.inside >= self.limits.connections:
+        if self.running >= self.limits.requests:
             line = "the server answers as many requests as it can: try again in a moment"
             raise Problem(503, line, {"retry-after": "1"})
-        self.inside += 1
+        self.running += 1
         try:
             return await self.app(scope, receive, send)
         finally:
-            self.inside -= 1
+            self.running -= 1
 
 
-class Head:
-    """Answers HEAD as it would GET, without the body."""
+class SendLimit:
+    """Sends answers in pieces, and gives up when the client does not read them.
 
-    def __init__(self, app: App) -> None:
+    uvicorn waits for the client between two pieces, but takes a single piece of any size into memory.
+    """
+
+    def __init__(self, app: ASGIApp, limits: DemoLimits) -> None:
+        self.app = app
+        self.limits = limits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_in_time(message: Message) -> None:
+            for piece in _pieces(message):
+                try:
+                    async with asyncio.timeout(self.limits.send_seconds):
+                        await send(piece)
+                except TimeoutError as error:
+                    raise _NotReadError from error
+
+        await self.app(scope, receive, send_in_time if scope["type"] == "http" else send)
+
+
+class _NotReadError(Exception):
+    """A client that does not read its answer."""
+
+
+_PIECE = 65_536  # bytes
+
+
+def _pieces(message: Message) -> Iterator[Message]:
+    if message["type"] != "http.response.body":
+        yield message
+        return
+    body = message.get("body", b"")
+    *starts, last = range(0, max(len(body), 1), _PIECE)
+    for start in starts:
+        yield {**message, "body": body[start : start + _PIECE], "more_body": True}
+    yield {**message, "body": body[last:]}
+
+
+class HeadRequests:
+    """Answers HEAD like GET, without the body."""
+
+    def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -120,22 +157,22 @@ def _without_body(send: Send) -> Send:
     return send_without_body
 
 
-# Whom we answer
+# Hosts and origins
 
 
 @dataclass(frozen=True)
 class Hosts:
-    """The names that this server goes by.
+    """The names by which this server may be addressed.
 
-    A stranger's page can have its own name lead here, and would then count as ours. It cannot do so with an
-    address in numbers, or with the name of this machine.
+    A stranger's page can point its own name at this machine (DNS rebinding) and would then count as ours. It
+    cannot do so with a numeric address, or with the name of this machine.
     """
 
     bound: str = "127.0.0.1"
     more: tuple[str, ...] = ()
 
     def accepts(self, host: str) -> bool:
-        """Whether a `Host` header, with or without a port, means this server."""
+        """Return whether a `Host` header, with or without a port, names this server."""
         name = _name(host)
         if name in _LOOPBACK or name in {each.lower() for each in self.more}:
             return True
@@ -166,20 +203,20 @@ def _is_address(name: str) -> bool:
     return True
 
 
-class Gate:
-    """Answers those who mean this server; of pages, only its own may ask for searches, and in JSON."""
+class OriginGuard:
+    """Refuses requests to other hosts, and searches that other sites' pages ask for or that are not JSON."""
 
-    def __init__(self, app: App, hosts: Hosts) -> None:
+    def __init__(self, app: ASGIApp, hosts: Hosts) -> None:
         self.app = app
         self.hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            given = Given(scope=scope)
-            self._check_host(given.get("host", ""))
+            headers = Headers(scope=scope)
+            self._check_host(headers.get("host", ""))
             if scope["method"] == "POST":
-                _check_origin(given)
-                _check_content_type(given)
+                _check_origin(headers)
+                _check_content_type(headers)
         await self.app(scope, receive, send)
 
     def _check_host(self, host: str) -> None:
@@ -187,71 +224,14 @@ class Gate:
             raise Problem(421, f"this server does not go by the name {host!r}: start it with --allow-host")
 
 
-def _check_origin(given: Given) -> None:
-    site, origin = given.get("sec-fetch-site", "none"), given.get("origin")
-    own = origin is None or origin.partition("://")[2] == given.get("host")
-    if site not in ("same-origin", "none") or not own:
+def _check_origin(headers: Headers) -> None:
+    site, origin = headers.get("sec-fetch-site", "none"), headers.get("origin")
+    is_own = origin is None or origin.partition("://")[2] == headers.get("host")
+    if site not in ("same-origin", "none") or not is_own:
         raise Problem(403, "the request comes from another site's page: use this server's own")
 
 
-def _check_content_type(given: Given) -> None:
-    kind = given.get("content-type", "")
+def _check_content_type(headers: Headers) -> None:
+    kind = headers.get("content-type", "")
     if kind.partition(";")[0].strip().lower() != "application/json":
         raise Problem(415, f"the body's content type is {kind!r}: send application/json")
-
-
-# How much we read
-
-
-class Body:
-    """Reads a request before anyone is asked to answer it: so much, in so much time, into memory alone."""
-
-    def __init__(self, app: App, limits: Limits) -> None:
-        self.app = app
-        self.limits = limits
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["method"] not in ("GET", "HEAD", "OPTIONS"):
-            self._check_announced(Given(scope=scope).get("content-length", "0"))
-            receive = _again(await self._read(receive), receive)
-        await self.app(scope, receive, send)
-
-    def _check_announced(self, length: str) -> None:
-        if not length.isdecimal() or int(length[:20]) > self.limits.body_bytes:
-            raise self._too_large()
-
-    async def _read(self, receive: Receive) -> bytes:
-        try:
-            async with asyncio.timeout(self.limits.read_seconds):
-                return await self._whole(receive)
-        except TimeoutError:
-            seconds = f"{self.limits.read_seconds:g}"
-            raise Problem(408, f"the request did not arrive within {seconds} s: send it again") from None
-
-    async def _whole(self, receive: Receive) -> bytes:
-        body = bytearray()
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise Problem(400, "the request was cut off: send it again")
-            body += message.get("body", b"")
-            if len(body) > self.limits.body_bytes:
-                raise self._too_large()
-            if not message.get("more_body"):
-                return bytes(body)
-
-    def _too_large(self) -> Problem:
-        most = f"{self.limits.body_bytes:,}"
-        return Problem(413, f"the request is larger than {most} bytes: send a smaller picture or text")
-
-
-def _again(body: bytes, receive: Receive) -> Receive:
-    """What was read, for those who read next; then whatever comes, which is the client's farewell."""
-    pending = [body]
-
-    async def receive_again() -> Message:
-        if pending:
-            return {"type": "http.request", "body": pending.pop(), "more_body": False}
-        return await receive()
-
-    return receive_again

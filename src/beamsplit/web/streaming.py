@@ -1,4 +1,4 @@
-"""From the threads that search to the clients that read, who may be slow, or gone."""
+"""Pass results from the threads that search to the clients, which may be slow or gone."""
 
 from __future__ import annotations
 
@@ -6,29 +6,31 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
 
 from beamsplit.model import StepModel
 from beamsplit.web.jobs import Job
-from beamsplit.web.limits import Limits
-from beamsplit.web.problems import LOG, Problem, known, stopping
-from beamsplit.web.running import Searches, Slots, Stopped, as_json
-from beamsplit.web.security import Message, Receive, Scope, Send
+from beamsplit.web.limits import DemoLimits
+from beamsplit.web.problems import Problem, problem_from, server_stopping
+from beamsplit.web.running import Searches, SearchSlots, Stopped, to_json
 
 __all__ = ["EventStream", "Runner"]
 
+T = TypeVar("T")
+
 STEP, DONE, ERROR = "step", "done", "error"
-_HEAD_START = 2.0  # seconds for which telling may hold up the search
+_HEAD_START = 2.0  # seconds that writing steps may take before it must keep up with the search
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something that a search has to tell."""
+    """A server-sent event."""
 
     name: str
     data: bytes
@@ -40,65 +42,64 @@ class Event:
 
 
 class Mailbox:
-    """Events that one thread puts in and the server takes out.
+    """A queue from the thread that searches to the server.
 
-    Each step tells all that the ones before it told, so of those that nobody takes the oldest can go.
+    Each step contains all that was found before it, so when nobody takes them the oldest can be dropped.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
         self._events: deque[Event] = deque()
         self._lock = threading.Lock()
-        self._there = asyncio.Event()
+        self._filled = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
     def put(self, event: Event) -> None:
-        """From any thread."""
+        """Add an event, from any thread."""
         with self._lock:
             self._events.append(event)
-            while len(self._events) > 1 and sum(len(each.data) for each in self._events) > self._most:
+            while len(self._events) > 1 and sum(len(each.data) for each in self._events) > self._max_bytes:
                 self._events.popleft()
-        with suppress(RuntimeError):  # the server has ended in the meantime
-            self._loop.call_soon_threadsafe(self._there.set)
+        with suppress(RuntimeError):  # the server has stopped in the meantime
+            self._loop.call_soon_threadsafe(self._filled.set)
 
     async def take(self) -> Event:
         while True:
             with self._lock:
                 if self._events:
                     return self._events.popleft()
-                self._there.clear()
-            await self._there.wait()
+                self._filled.clear()
+            await self._filled.wait()
 
 
 @dataclass
-class Teller:
-    """Says when to tell of a step: a picture may take longer than the step, and the search comes first."""
+class StepThrottle:
+    """Skips steps so that writing them takes at most half the time: a drawing may take longer than a step."""
 
-    begun: float = field(default_factory=time.monotonic)
+    began: float = field(default_factory=time.monotonic)
     spent: float = 0.0
 
-    def tell(self, put: Callable[[], None]) -> None:
+    def call(self, write: Callable[[], None]) -> None:
         before = time.monotonic()
-        if self.spent <= _HEAD_START + (before - self.begun - self.spent):
-            put()
+        searching = before - self.began - self.spent
+        if self.spent <= _HEAD_START + searching:
+            write()
             self.spent += time.monotonic() - before
 
 
 @dataclass(frozen=True)
 class Runner:
-    """Runs jobs, in threads, for requests that wait for them."""
+    """Runs jobs in threads, for requests that wait for the results."""
 
-    slots: Slots
-    limits: Limits
+    slots: SearchSlots
+    limits: DemoLimits
     model: Callable[[str], StepModel]
 
     async def decode(self, job: Job, receive: Receive) -> bytes:
-        """The whole answer as JSON."""
-        stop = threading.Event()
-        box = Mailbox(self.limits.waiting_bytes)
-        self.slots.run(lambda check: self._tell(job, box, check, steps=False), stop)
+        """Return the final response, as JSON."""
+        box, stop = self._start(job, steps=False)
         try:
-            event: Event = await _unless_gone(box.take(), receive)
+            event = await _unless_disconnected(box.take(), receive)
         finally:
             stop.set()
         if event.problem is not None:
@@ -106,10 +107,8 @@ class Runner:
         return event.data
 
     async def stream(self, job: Job) -> EventStream:
-        """The answer step by step. What goes wrong before the first is an answer of its own."""
-        stop = threading.Event()
-        box = Mailbox(self.limits.waiting_bytes)
-        self.slots.run(lambda check: self._tell(job, box, check, steps=True), stop)
+        """Return the steps as they come. Raise what goes wrong before the first of them."""
+        box, stop = self._start(job, steps=True)
         try:
             first = await box.take()
         except asyncio.CancelledError:
@@ -117,83 +116,81 @@ class Runner:
             raise
         if first.problem is not None:
             raise first.problem
-        return EventStream(first, box, stop, self.limits.send_seconds)
+        return EventStream(first, box, stop)
 
-    def _tell(self, job: Job, box: Mailbox, check: Callable[[], None], steps: bool) -> None:
-        """In a thread. The last event is `done`, or what went wrong."""
+    def _start(self, job: Job, steps: bool) -> tuple[Mailbox, threading.Event]:
+        """Start the job in a thread. Return where its events arrive, and what stops it."""
+        box, stop = Mailbox(self.limits.waiting_bytes), threading.Event()
+        self.slots.run(lambda check: self._work(job, box, check, steps), stop)
+        return box, stop
+
+    def _work(self, job: Job, box: Mailbox, check: Callable[[], None], steps: bool) -> None:
+        """Search, in a thread. The last event is `done` or `error`."""
         try:
             box.put(self._search(job, box, check, steps))
         except Stopped:
-            box.put(_failure(stopping()))
+            box.put(_error_event(server_stopping()))
         except Exception as error:
-            box.put(_failure(known(error)))
+            box.put(_error_event(problem_from(error)))
 
     def _search(self, job: Job, box: Mailbox, check: Callable[[], None], steps: bool) -> Event:
         model = self.model(job.model)
-        check()  # from here on time is counted
+        check()  # the time limit counts from here
         searches = Searches(job, model)
         check()  # a picture may take long
-        teller = Teller()
-        for number in searches.turns(check):
+        throttle = StepThrottle()
+        for number in searches.run(check):
             if steps:
-                teller.tell(lambda: box.put(_step(number, searches)))  # noqa: B023 (it is called at once)
-        return Event(DONE, as_json(searches.answer(whole=True)))
+                throttle.call(lambda: box.put(_step_event(number, searches)))  # noqa: B023 (called at once)
+        return Event(DONE, to_json(searches.response(final=True)))
 
 
-def _step(number: int, searches: Searches) -> Event:
-    return Event(STEP, as_json({"number": number, **searches.answer()}))
+def _step_event(number: int, searches: Searches) -> Event:
+    return Event(STEP, to_json({"number": number, **searches.response()}))
 
 
-def _failure(problem: Problem) -> Event:
-    return Event(ERROR, as_json(problem.as_dict()), problem)
+def _error_event(problem: Problem) -> Event:
+    return Event(ERROR, to_json(problem.as_dict()), problem)
 
 
 # Clients
 
 
 class EventStream(Response):
-    """Server-sent events, for as long as there is a client that takes them."""
+    """Sends events for as long as the client is there."""
 
     media_type = "text/event-stream"
 
-    def __init__(self, first: Event, box: Mailbox, stop: threading.Event, patience: float) -> None:
+    def __init__(self, first: Event, box: Mailbox, stop: threading.Event) -> None:
         super().__init__()
         del self.headers["content-length"]
         self._first = first
         self._box = box
         self._stop = stop
-        self._patience = patience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await _unless_gone(self._send(send), receive)
-        except TimeoutError:
-            LOG.info("a client did not read what it had asked for within %g s", self._patience)
-        except Problem:
-            pass  # nobody is there to be told
+            with suppress(Problem):  # the client is gone, so there is nobody to tell
+                await _unless_disconnected(self._send(send), receive)
         finally:
             self._stop.set()
 
     async def _send(self, send: Send) -> None:
-        start: Message = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
-        await self._in_time(send(start))
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         event = self._first
         while event.name == STEP:
-            await self._in_time(send(_part(event, more=True)))
+            await send(_body(event, more=True))
             event = await self._box.take()
-        await self._in_time(send(_part(event, more=False)))
-
-    async def _in_time(self, sending: Awaitable[None]) -> None:
-        await asyncio.wait_for(sending, self._patience)
+        await send(_body(event, more=False))
 
 
-def _part(event: Event, more: bool) -> Message:
+def _body(event: Event, more: bool) -> Message:
     return {"type": "http.response.body", "body": event.wire, "more_body": more}
 
 
-async def _unless_gone(work: Any, receive: Receive) -> Any:
-    """What the work returns; if the client goes away first, the work is given up."""
-    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_farewell(receive))
+async def _unless_disconnected(work: Coroutine[Any, Any, T], receive: Receive) -> T:
+    """Return the result of the work. Cancel it and raise if the client disconnects first."""
+    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_wait_for_disconnect(receive))
     try:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if working.done():
@@ -204,6 +201,6 @@ async def _unless_gone(work: Any, receive: Receive) -> Any:
         leaving.cancel()
 
 
-async def _farewell(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -1,11 +1,11 @@
-// The interface of the server, as promises.
+// The API of the server, as promises.
 
-/** Something that the server refused, in its words. */
+/** An error that the server answered with. */
 export class Refused extends Error {
-  constructor(status, line, again = 0) {
+  constructor(status, line, retryAfter = 0) {
     super(line);
     this.status = status;
-    this.again = again; // seconds after which to ask again, if that helps
+    this.retryAfter = retryAfter; // seconds, or 0 if it is of no use to try again
   }
 }
 
@@ -15,33 +15,33 @@ export async function catalogue() {
   return answer.json();
 }
 
-/** Ask for a search: `onStep` is called with every step, and the promise is for what was found. */
-export async function search(asked, signal, onStep) {
+/** Search: call `onStep` with every step, and return a promise of the result. */
+export async function search(request, signal, onStep) {
   const answer = await fetch("/api/search", {
     method: "POST",
     headers: { "content-type": "application/json" },
-    body: JSON.stringify(asked),
+    body: JSON.stringify(request),
     signal,
   });
   if (!answer.ok) throw await refusal(answer);
-  for await (const [name, said] of events(answer.body)) {
-    if (name === "done") return said;
-    if (name === "error") throw new Refused(200, said.error);
-    onStep(said);
+  for await (const [name, data] of events(answer.body)) {
+    if (name === "done") return data;
+    if (name === "error") throw new Refused(200, data.error);
+    onStep(data);
   }
   throw new Error("the answer was cut off");
 }
 
 async function refusal(answer) {
-  const again = Number(answer.headers.get("retry-after") ?? 0);
+  const retryAfter = Number(answer.headers.get("retry-after") ?? 0);
   try {
-    return new Refused(answer.status, (await answer.json()).error, again);
+    return new Refused(answer.status, (await answer.json()).error, retryAfter);
   } catch {
-    return new Refused(answer.status, `the server answered ${answer.status} ${answer.statusText}`, again);
+    return new Refused(answer.status, `the server answered ${answer.status} ${answer.statusText}`, retryAfter);
   }
 }
 
-/** Server-sent events from a stream of bytes: pairs of a name and what it says. */
+/** Read server-sent events from a stream of bytes, as pairs of a name and data. */
 async function* events(stream) {
   const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
   let parts = [];
@@ -50,7 +50,7 @@ async function* events(stream) {
       const { value, done } = await reader.read();
       if (done) return;
       parts.push(value);
-      // An event may come in hundreds of pieces: they are joined when one of them has an end in it.
+      // An event may come in hundreds of pieces: join them only once one of them contains its end.
       if (!`${parts.at(-2)?.slice(-1) ?? ""}${value}`.includes("\n\n")) continue;
       const blocks = parts.join("").split("\n\n");
       parts = [blocks.pop()];

@@ -1,4 +1,4 @@
-// The interface's own description, for people.
+// The description of the API, for people.
 
 import { make } from "./view.js";
 
@@ -6,19 +6,19 @@ const at = (id) => document.getElementById(id);
 const code = (text) => make("code", "", text);
 
 let schemas;
-const told = new Set(); // what has been described further up
+const described = new Set(); // schemas that are described further up
 
 const nameOf = (part) => part.$ref?.split("/").pop();
 const isNull = (part) => part.type === "null";
 
-/** Text with `code` in it. */
+/** Turn `code` in a text into elements. */
 function words(text = "") {
   return text.split(/`([^`]*)`/).map((each, i) => (i % 2 ? code(each) : each));
 }
 
 // Fields
 
-/** What may stand in a place, in a few words. */
+/** Describe the type of a field in a few words. */
 function kind(part) {
   if (part.$ref) return nameOf(part);
   if (part.anyOf) return part.anyOf.filter((each) => part.default !== null || !isNull(each)).map(kind).join(" or ");
@@ -28,52 +28,52 @@ function kind(part) {
   return part.type ?? "anything";
 }
 
-/** What else there is to know of it: whether it must be there, what it is without, how large it may be. */
-function bounds(part, required, asked) {
+/** Describe whether a field is required, its default and its bounds. */
+function bounds(part, required, isRequest) {
   const inner = part.anyOf?.find((each) => !isNull(each)) ?? part;
   const [least, most] = [inner.minimum ?? inner.minItems, inner.maximum ?? inner.maxItems];
-  const said = [];
-  if (required) said.push("required");
-  if (asked && part.default !== undefined && part.default !== null) said.push(`default ${JSON.stringify(part.default)}`);
-  if (least !== undefined && most !== undefined) said.push(`${least} to ${most}`);
-  else if (least !== undefined) said.push(`at least ${least}`);
-  else if (most !== undefined) said.push(`at most ${most}`);
-  if (inner.maxLength) said.push(`at most ${inner.maxLength} letters`);
-  return said.join(", ");
+  const notes = [];
+  if (required) notes.push("required");
+  if (isRequest && part.default !== undefined && part.default !== null) notes.push(`default ${JSON.stringify(part.default)}`);
+  if (least !== undefined && most !== undefined) notes.push(`${least} to ${most}`);
+  else if (least !== undefined) notes.push(`at least ${least}`);
+  else if (most !== undefined) notes.push(`at most ${most}`);
+  if (inner.maxLength) notes.push(`at most ${inner.maxLength} characters`);
+  return notes.join(", ");
 }
 
 function table(rows) {
   return make("table", "", make("tbody", "", ...rows.map((cells) => make("tr", "", ...cells))));
 }
 
-function field(name, part, required, asked) {
-  const more = bounds(part, required, asked);
+function field(name, part, required, isRequest) {
+  const more = bounds(part, required, isRequest);
   const about = [...words(part.description), ...(more ? [make("span", "faint", ` ${more}`)] : [])];
   return [make("th", "", code(name)), make("td", "", kind(part)), make("td", "", ...about)];
 }
 
-/** The fields of an object, and below it of those that it is made of; once on the page. */
-function fields(part, asked) {
+/** Describe the fields of an object, then the objects in them; each object once on the page. */
+function fields(part, isRequest) {
   const name = nameOf(part);
   const schema = name ? schemas[name] : part;
-  if (!schema?.properties || told.has(name)) return [];
-  told.add(name);
-  const needs = new Set(asked ? schema.required : []); // an answer has them all
-  const rows = Object.entries(schema.properties).map(([key, each]) => field(key, each, needs.has(key), asked));
-  const inner = Object.values(schema.properties).flatMap(parts).flatMap((each) => fields(each, asked));
+  if (!schema?.properties || described.has(name)) return [];
+  described.add(name);
+  const required = new Set(isRequest ? schema.required : []); // a response has them all
+  const rows = Object.entries(schema.properties).map(([key, each]) => field(key, each, required.has(key), isRequest));
+  const inner = Object.values(schema.properties).flatMap(parts).flatMap((each) => fields(each, isRequest));
   return [make("h4", "", name), table(rows), ...inner];
 }
 
-/** The objects in a part. */
+/** Return the objects that a part refers to. */
 function parts(part) {
   if (part.$ref) return [part];
   return [...(part.anyOf ?? []), part.items].filter(Boolean).flatMap(parts);
 }
 
-// Requests and answers
+// Requests and responses
 
-function requested(path, schema) {
-  const known = told.has(nameOf(schema));
+function requestParts(path, schema) {
+  const known = described.has(nameOf(schema));
   const what = known ? [make("p", "", "The same as for ", code("/api/decode"), ".")] : fields(schema, true);
   return [make("h3", "", "Request"), example(path, schema), ...what];
 }
@@ -84,25 +84,25 @@ function example(path, schema) {
   return make("pre", "", `curl ${flag}${location.origin}${path} -H 'content-type: application/json' \\\n  -d '${JSON.stringify({ text })}'`);
 }
 
-function answered({ description, content }) {
+function responseParts({ description, content }) {
   const [[type, { schema } = {}] = []] = Object.entries(content ?? {});
   const events = schema?.oneOf?.map(({ properties }) => [properties.event.const, properties.data.contentSchema]);
   const listed = events ? [table(events.map(([name, part]) => [make("th", "", code(name)), make("td", "", kind(part))]))] : [];
   const inner = (events?.map(([, part]) => part) ?? (schema ? [schema] : [])).flatMap((part) => fields(part, false));
   const name = schema && nameOf(schema);
   return [
-    make("h3", "", "Answer"),
+    make("h3", "", "Response"),
     make("p", "", ...words(description), ". ", code(Object.keys(content ?? {}).join(", ") || type), name ? `: ${name}` : ""),
     ...listed,
     ...inner,
   ];
 }
 
-function failures(responses) {
+function errors(responses) {
   const rows = Object.entries(responses)
     .filter(([status]) => status !== "200")
     .map(([status, { description }]) => [make("th", "", code(status)), make("td", "", ...words(description))]);
-  return make("details", "", make("summary", "", "When it goes wrong"), table(rows));
+  return make("details", "", make("summary", "", "Errors"), table(rows));
 }
 
 function operation(path, method, { description, summary, requestBody, responses }) {
@@ -112,13 +112,13 @@ function operation(path, method, { description, summary, requestBody, responses 
     "card",
     make("h2", "", make("span", "method", method.toUpperCase()), code(path)),
     make("p", "", ...words(description ?? summary)),
-    ...(schema ? requested(path, schema) : []),
-    ...answered(responses["200"]),
-    failures(responses),
+    ...(schema ? requestParts(path, schema) : []),
+    ...responseParts(responses["200"]),
+    errors(responses),
   );
 }
 
-/** Those that search come first. */
+/** Put the searches first. */
 const order = ([path]) => ["/api/decode", "/api/search", "/api/models"].indexOf(path) + 1 || 9;
 
 async function main() {

@@ -1,9 +1,9 @@
-// The page: what is chosen becomes a request, and what is found is shown.
+// The page: turns choices into requests, and shows the results.
 
 import { catalogue, search } from "./api.js";
 import { PictureInput } from "./picture.js";
 import { Player } from "./player.js";
-import { fromHash, request, suitable, toHash } from "./state.js";
+import { defaults, fromHash, request, toHash } from "./state.js";
 import { make, save, showColumns, showEarlier, showTree, summary } from "./view.js";
 
 const at = (id) => document.getElementById(id);
@@ -11,57 +11,57 @@ const at = (id) => document.getElementById(id);
 const LABELS = { translate: "English text", continue: "How it begins" };
 const NAMES = { translate: "Translate", caption: "Caption", ask: "Ask" };
 const INPUTS = { groups: "groups", beams: "beams", strength: "strength", length: "length", seed: "seed", temperature: "temperature" };
-const SOON = 250; // milliseconds without another change
-const LATER = 700; // the same, while someone types
-const PATIENCE = 30_000; // milliseconds to wait for a place
+const SOON = 250; // milliseconds to wait for another change
+const LATER = 700; // the same while someone types
+const PATIENCE = 30_000; // milliseconds to wait for a free slot
 const GONE = "the server does not answer: is it still running?";
 
-let there; // what the server has
+let offered; // models, strategies, terms, pictures and limits of the server
 let state;
 let picture;
 let running = null; // { control, player }
-let latest = null; // { asked, found }
-let shown = null; // { columns, tree }, of the end of a search or of a step on the way
+let latest = null; // { asked, found } of the last search that finished
+let shown = null; // { columns, tree } of a step or of the result
 let timer = 0;
 
-const model = () => there.models.find((each) => each.name === state.model);
-const strategy = (name) => there.strategies.find((each) => each.name === name);
+const model = () => offered.models.find((each) => each.name === state.model);
+const strategy = (name) => offered.strategies.find((each) => each.name === name);
 
-// What is chosen
+// Choices
 
 function begin(hash) {
   const given = fromHash(hash, fits);
   note("");
-  const named = (name) => there.models.find((each) => each.name === name);
-  const chosen = named(given.model ?? there.default);
-  state = { ...suitable(chosen ?? named(there.default)), ...given };
+  const named = (name) => offered.models.find((each) => each.name === name);
+  const chosen = named(given.model ?? offered.default);
+  state = { ...defaults(chosen ?? named(offered.default)), ...given };
   if (!chosen) {
-    state.model = there.default;
+    state.model = offered.default;
     note(`There is no model ${given.model} here: this is ${state.model}.`);
   }
   for (const side of ["left", "right"]) if (!strategy(state[side])) state[side] = side === "left" ? "bs" : "dbs";
-  if (model().takes === "picture" && given.sample === undefined) state.sample = there.pictures[0]?.name ?? "";
-  if (model().takes === "picture" && given.sample === "") note("The link is of someone's own picture, which is not in it: choose one.");
+  if (model().takes === "picture" && given.sample === undefined) state.sample = offered.pictures[0]?.name ?? "";
+  if (model().takes === "picture" && given.sample === "") note("The link was made with someone's own picture, which it does not contain: choose one.");
   show();
 }
 
-/** Whether a control would take a number. */
+/** Return whether a control accepts a number. */
 function fits(key, value) {
   const { min, max, step } = at(INPUTS[key]);
   return value >= Number(min) && value <= Number(max) && (step === "any" || Number.isInteger(value));
 }
 
 function switchTo(name) {
-  const next = there.models.find((each) => each.name === name);
+  const next = offered.models.find((each) => each.name === name);
   const { left, right } = state;
-  const sample = state.sample || (picture.data ? "" : there.pictures[0]?.name ?? "");
-  state = { ...suitable(next), left, right, sample };
+  const sample = state.sample || (picture.data ? "" : offered.pictures[0]?.name ?? "");
+  state = { ...defaults(next), left, right, sample };
   note("");
   show();
   soon(0);
 }
 
-/** The controls as the state has them. */
+/** Set the controls to the state. */
 function show() {
   const { takes, task, examples } = model();
   for (const radio of document.querySelectorAll("#tasks input")) radio.checked = radio.value === state.model;
@@ -74,20 +74,20 @@ function show() {
   for (const [key, id] of Object.entries(INPUTS)) at(id).value = state[key];
   at("unique").checked = state.unique;
   showSlider();
-  offer(at("term"), there.terms, state.term);
+  offer(at("term"), offered.terms, state.term);
   at("left").value = state.left;
   at("right").value = state.right;
   showUse();
 }
 
-/** The number counts; the slider does not go as far. */
+/** Set the slider to the strength, which may lie beyond its end. */
 function showSlider() {
   const [slider, strength] = [at("slider"), at("strength").valueAsNumber];
   slider.value = strength;
   slider.title = strength > Number(slider.max) ? `${strength} is beyond the slider's end` : "";
 }
 
-/** Controls that neither strategy looks at are out of reach. */
+/** Disable the controls that neither strategy uses. */
 function showUse() {
   const both = [strategy(state.left), strategy(state.right)];
   const uses = (what) => both.some((each) => each.uses.includes(what));
@@ -100,14 +100,14 @@ function showUse() {
   reach("unique", both.some((each) => each.groups));
 }
 
-/** What is hidden is not checked either. */
-function reach(id, is) {
-  at(`of-${id}`).hidden = !is;
-  at(id).disabled = !is;
+/** Show or hide a control. What is hidden is disabled, so that it is not validated. */
+function reach(id, isUsed) {
+  at(`of-${id}`).hidden = !isUsed;
+  at(id).disabled = !isUsed;
 }
 
 function pays() {
-  const term = there.terms.find((each) => each.name === state.term);
+  const term = offered.terms.find((each) => each.name === state.term);
   return term ? `In all groups but the first, a word pays for ${term.pays}.` : "";
 }
 
@@ -146,19 +146,19 @@ function soon(wait = SOON) {
 async function run() {
   clearTimeout(timer);
   stop();
-  const given = picture.asked(state.sample);
+  const given = picture.forRequest(state.sample);
   if (model().takes === "picture" && !given) return fail("choose a picture first: a sample, or one of your own");
   const wrong = invalid();
   if (wrong) return fail(wrong);
-  const asked = request(state, model(), there.strategies, given);
-  if (state.text.length <= there.limits.text_letters) history.replaceState(null, "", toHash(state, model().takes));
+  const asked = request(state, model(), offered.strategies, given);
+  if (state.text.length <= offered.limits.text_letters) history.replaceState(null, "", toHash(state, model().takes));
   const control = new AbortController();
   const player = new Player(showStep);
   running = { control, player };
   fail("");
   busy(true);
   try {
-    const found = await patiently(() => search(asked, control.signal, (step) => player.add(step)), control.signal);
+    const found = await retrying(() => search(asked, control.signal, (step) => player.add(step)), control.signal);
     await player.end();
     if (running?.control === control) finish(asked, found);
   } catch (error) {
@@ -168,16 +168,16 @@ async function run() {
   }
 }
 
-/** Where all places are taken, ask again as the server says, not all at the same moment. */
-async function patiently(ask, signal) {
+/** When all slots are taken, try again after the time that the server says, at random so as not to collide. */
+async function retrying(ask, signal) {
   const end = Date.now() + PATIENCE;
   for (;;) {
     try {
       return await ask();
     } catch (error) {
-      if (!error.again || Date.now() > end) throw error;
-      at("progress").textContent = "Waiting for a place …";
-      await new Promise((resolve) => setTimeout(resolve, error.again * (500 + 1000 * Math.random())));
+      if (!error.retryAfter || Date.now() > end) throw error;
+      at("progress").textContent = "Waiting for a free slot …";
+      await new Promise((resolve) => setTimeout(resolve, error.retryAfter * (500 + 1000 * Math.random())));
       signal.throwIfAborted();
     }
   }
@@ -192,17 +192,17 @@ function stop() {
   busy(false);
 }
 
-function busy(is) {
-  at("columns").setAttribute("aria-busy", String(is));
+function busy(isBusy) {
+  at("columns").setAttribute("aria-busy", String(isBusy));
   const tree = at("tree");
-  tree.style.minHeight = is ? `${tree.offsetHeight}px` : "";
-  if (is) at("progress").textContent = "Searching …";
-  const told = is ? "Searching. A model takes a while when it is asked for the first time." : "Nothing yet";
-  for (const empty of document.querySelectorAll(".empty")) empty.textContent = told;
+  tree.style.minHeight = isBusy ? `${tree.offsetHeight}px` : "";
+  if (isBusy) at("progress").textContent = "Searching …";
+  const line = isBusy ? "Searching. A model takes a while to load when it is first used." : "Nothing yet";
+  for (const empty of document.querySelectorAll(".empty")) empty.textContent = line;
   offerJson();
 }
 
-/** What can be taken along is what is shown, once all of it is. */
+/** Enable copying and saving when the result of the current choices is shown. */
 function offerJson() {
   const ready = latest && !running && !document.body.classList.contains("stale");
   for (const id of ["copy-json", "save-json"]) at(id).disabled = !ready;
@@ -227,13 +227,13 @@ function finish(asked, found) {
   latest = { asked, found };
 }
 
-/** Something that has nothing to do with what is shown. */
+/** Show an error that has nothing to do with the results shown. */
 function complain(line) {
   at("error").textContent = line;
   at("error").hidden = !line;
 }
 
-/** There is no answer to what is chosen: what is shown is of an earlier search. */
+/** Show why there is no result for the current choices, and mark the results shown as earlier ones. */
 function fail(line) {
   complain(line);
   document.body.classList.toggle("stale", Boolean(line));
@@ -242,21 +242,21 @@ function fail(line) {
   offerJson();
 }
 
-/** Something to know, and not an error. */
+/** Show a notice that is not an error. */
 function note(line) {
   at("notice").textContent = line;
   at("notice").hidden = !line;
 }
 
-/** What need not be asked, as the answer is known. */
+/** Return what is wrong with the choices, as far as the page knows without asking the server. */
 function invalid() {
   const wrong = at("form").querySelector(":invalid:not(fieldset)");
   if (wrong) return `${wrong.labels?.[0]?.textContent ?? wrong.id}: ${wrong.validationMessage}`;
-  const [beams, most] = [2 * state.groups * state.beams, there.limits.beams];
+  const [beams, most] = [2 * state.groups * state.beams, offered.limits.beams];
   return beams > most ? `the searches have ${beams} beams, and the limit is ${most}: ask for fewer` : "";
 }
 
-// Taking along
+// Copying and saving
 
 function asJson() {
   const { tree, ...answer } = latest.found;
@@ -271,7 +271,7 @@ function copyLink() {
 
 async function copy(button, text, done = "Copied") {
   const name = button.dataset.name ?? button.textContent;
-  button.dataset.name = name; // of a second click, too
+  button.dataset.name = name; // so that a second click does not take "Copied" for the name
   try {
     await navigator.clipboard.writeText(text);
     button.textContent = done;
@@ -281,7 +281,7 @@ async function copy(button, text, done = "Copied") {
   }
 }
 
-// Beginning
+// Start
 
 function listen() {
   at("form").addEventListener("submit", (event) => {
@@ -317,7 +317,7 @@ function listen() {
   });
 }
 
-/** The address has other things after its #. */
+/** Move the focus without changing the address, whose # holds the choices. */
 function skip(event) {
   event.preventDefault();
   at("results").focus();
@@ -336,19 +336,19 @@ function choosePicture(sample) {
 
 async function main() {
   try {
-    there = await catalogue();
+    offered = await catalogue();
   } catch (error) {
     for (const each of document.querySelectorAll("#form :is(input, select, textarea, button), #copy-link")) each.disabled = true;
     return fail(error instanceof TypeError ? `${GONE} Start it, then load this page again.` : error.message);
   }
-  picture = new PictureInput(there.pictures, there.limits, choosePicture, complain);
-  at("tasks").replaceChildren(...there.models.map(task));
-  for (const side of ["left", "right"]) offer(at(side), there.strategies, side === "left" ? "bs" : "dbs");
-  at("length").max = there.limits.max_length;
-  for (const id of ["groups", "beams"]) at(id).max = there.limits.beams / 2;
+  picture = new PictureInput(offered.pictures, offered.limits, choosePicture, complain);
+  at("tasks").replaceChildren(...offered.models.map(task));
+  for (const side of ["left", "right"]) offer(at(side), offered.strategies, side === "left" ? "bs" : "dbs");
+  at("length").max = offered.limits.max_length;
+  for (const id of ["groups", "beams"]) at(id).max = offered.limits.beams / 2;
   begin(location.hash);
   listen();
-  if (model().takes === "text" || picture.asked(state.sample)) run();
+  if (model().takes === "text" || picture.forRequest(state.sample)) run();
 }
 
 main();

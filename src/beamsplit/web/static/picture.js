@@ -1,24 +1,24 @@
-// A picture of the server's, or of the user's own: chosen, dropped or pasted. It leaves the browser in
-// requests alone.
+// The input picture: a sample of the server, or the user's own, which is chosen, dropped or pasted. It is
+// sent to the server in requests for searches, and nowhere else.
 
 import { make } from "./view.js";
 
 const at = (id) => document.getElementById(id);
 
 export class PictureInput {
-  /** `onChange` is called with a sample's name, or with nothing for a picture of the user's own. */
+  /** `onChange` is called with a sample's name, or with "" for the user's own picture. */
   constructor(samples, limits, onChange, onError) {
     this.samples = samples;
     this.limits = limits;
     this.onChange = onChange;
     this.onError = onError;
-    this.data = null; // of the user's own, as base64
+    this.data = null; // the user's own picture, as base64
     this.listen();
     at("samples").replaceChildren(...samples.map((each) => this.thumbnail(each)));
   }
 
-  /** For a request; nothing if there is no picture. */
-  asked(sample) {
+  /** Return the picture for a request, or null if there is none. */
+  forRequest(sample) {
     if (sample) return { sample };
     return this.data ? { data: this.data } : null;
   }
@@ -85,7 +85,7 @@ export class PictureInput {
       this.take(event.target.files[0]);
       event.target.value = ""; // so that the same file can be chosen again
     });
-    // On the whole page: a browser leaves it for a picture that is dropped anywhere else.
+    // On the whole page, because the browser would open a picture that is dropped elsewhere.
     for (const name of ["dragenter", "dragover"]) document.addEventListener(name, (event) => this.hover(event, true));
     for (const name of ["dragleave", "drop"]) document.addEventListener(name, (event) => this.hover(event, false));
     document.addEventListener("drop", (event) => this.dropped(event.dataTransfer));
@@ -101,11 +101,11 @@ export class PictureInput {
     else if (types.includes("text/uri-list")) this.onError("that is the address of a picture: save it first, then drop the file");
   }
 
-  hover(event, is) {
-    const words = !event.dataTransfer.types.some((type) => type === "Files" || type === "text/uri-list");
-    if (words) return; // for a field of text, which knows what to do
+  hover(event, isOver) {
+    const isText = !event.dataTransfer.types.some((type) => type === "Files" || type === "text/uri-list");
+    if (isText) return; // text fields handle it
     event.preventDefault();
-    at("drop").classList.toggle("over", is);
+    at("drop").classList.toggle("over", isOver);
   }
 }
 

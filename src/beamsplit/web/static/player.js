@@ -1,11 +1,11 @@
-// Steps as a film: they may come faster than an eye can follow.
+// Shows steps as an animation, because they may come faster than one can follow.
 
-const PAUSE = 45; // milliseconds from one to the next
+const PAUSE = 45; // milliseconds between two steps
 
-const still = window.matchMedia("(prefers-reduced-motion: reduce)");
+const reducedMotion = window.matchMedia("(prefers-reduced-motion: reduce)");
 
 export class Player {
-  /** `show` is called with steps, and at the end with all that was found. */
+  /** `show` is called with each step that is played. */
   constructor(show) {
     this.show = show;
     this.waiting = [];
@@ -14,12 +14,12 @@ export class Player {
   }
 
   add(step) {
-    if (still.matches) return;
+    if (reducedMotion.matches) return;
     this.waiting.push(step);
     if (!this.timer) this.next();
   }
 
-  /** Play what is left; the promise is for when that is done. */
+  /** Return a promise that resolves when the remaining steps have been played. */
   end() {
     if (!this.timer && !this.waiting.length) return Promise.resolve();
     return new Promise((resolve) => (this.ended = resolve));
@@ -38,7 +38,7 @@ export class Player {
       this.ended?.();
       return;
     }
-    // Whoever is far behind leaves some out.
+    // Skip steps when far behind.
     if (this.waiting.length > 30) this.waiting.splice(0, this.waiting.length - 30);
     this.show(step);
     this.timer = setTimeout(() => this.next(), PAUSE);

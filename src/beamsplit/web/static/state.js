@@ -1,11 +1,11 @@
-// What a person has chosen, and the same as the part of an address after #, which no server gets to see.
+// What the user has chosen, and its form in the address after #, which browsers do not send to servers.
 
 const NUMBERS = ["groups", "beams", "strength", "length", "seed", "temperature"];
 const FLAGS = ["unique"];
 const WORDS = ["model", "text", "sample", "term", "left", "right"];
 
-/** What suits a model. */
-export function suitable(model) {
+/** Return the default choices for a model. */
+export function defaults(model) {
   const choice = model.choice;
   return {
     model: model.name,
@@ -30,7 +30,7 @@ export function toHash(state, takes) {
   return `#${new URLSearchParams([...shown, ...on].map((key) => [key, String(state[key])]))}`;
 }
 
-/** What an address says; of what it does not say, or says wrongly, nothing. `fits` is asked about numbers. */
+/** Return the choices in an address. Numbers that `fits` refuses are left out. */
 export function fromHash(hash, fits) {
   const given = new URLSearchParams(hash.replace(/^#/, ""));
   const found = {};
@@ -43,29 +43,29 @@ export function fromHash(hash, fits) {
   return found;
 }
 
-/** The request that a state stands for. */
+/** Return the request for a state. */
 export function request(state, model, strategies, picture) {
   const given = model.takes === "text" ? { text: state.text } : { picture };
   return {
     model: state.model,
     ...given,
-    searches: [state.left, state.right].map((name) => one(name, state, strategies)),
+    searches: [state.left, state.right].map((name) => searchRequest(name, state, strategies)),
     max_length: state.length,
     seed: state.seed,
     tree: true,
   };
 }
 
-function one(name, state, strategies) {
+function searchRequest(name, state, strategies) {
   const known = strategies.find((each) => each.name === name);
-  const warm = known?.settings.includes("temperature") && state.temperature !== 1;
+  const hasTemperature = known?.settings.includes("temperature") && state.temperature !== 1;
   return {
     strategy: name,
     groups: state.groups,
     beams_per_group: state.beams,
     strength: state.strength,
     diversity: state.term,
-    settings: warm ? { temperature: state.temperature } : {},
+    settings: hasTemperature ? { temperature: state.temperature } : {},
     unique: Boolean(known?.groups) && state.unique,
   };
 }

@@ -1,8 +1,8 @@
-// What was found, on the page. Words are only ever put in as text.
+// Shows results on the page. Words are only ever inserted as text, never as markup.
 
 const COLOURS = 6;
 
-/** An element with a class and what is in it. */
+/** Make an element with a class and content. */
 export function make(name, kind = "", ...content) {
   const made = document.createElement(name);
   if (kind) made.className = kind;
@@ -10,43 +10,43 @@ export function make(name, kind = "", ...content) {
   return made;
 }
 
-/** Both lists; `grouped` says of each whether its groups mean anything. */
+/** Show both lists; `grouped` says for each whether its groups mean anything. */
 export function showColumns(found, grouped) {
-  const places = document.querySelectorAll(".column");
-  found.forEach((column, i) => showColumn(places[i], column, found[1 - i], grouped[i]));
+  const elements = document.querySelectorAll(".column");
+  found.forEach((column, i) => showColumn(elements[i], column, found[1 - i], grouped[i]));
 }
 
-function showColumn(place, column, other, grouped) {
-  place.querySelector("ol").replaceChildren(...column.hypotheses.map((each, i) => row(each, i, grouped)));
-  place.querySelector("dl").replaceChildren(...figures(column, other));
-  place.querySelector(".setting").textContent = setting(column);
-  place.querySelector(".empty").hidden = column.hypotheses.length > 0;
+function showColumn(element, column, other, grouped) {
+  element.querySelector("ol").replaceChildren(...column.hypotheses.map((each, i) => row(each, i, grouped)));
+  element.querySelector("dl").replaceChildren(...figures(column, other));
+  element.querySelector(".setting").textContent = setting(column);
+  element.querySelector(".empty").hidden = column.hypotheses.length > 0;
 }
 
-/** What follows the strategy's name in the title, and what is not in the list. */
+/** Return the settings from the title, and how many outputs are left out. */
 function setting(column) {
   const [, rest = ""] = column.title.split(/: (.*)/s);
   const more = column.repeats ? `${column.repeats} more read the same` : "";
   return [rest, more].filter(Boolean).join("; ");
 }
 
-function row(found, place, grouped) {
+function row(found, index, grouped) {
   const said = make("span", "said", ...marked(found), ...(found.finished ? [] : [make("span", "cut", " …")]));
   if (found.alone) said.append(star());
   const worth = make("span", "worth", found.log_prob === null ? "" : number(found.log_prob));
   worth.title = "log-probability";
-  const parts = [make("span", "rank", String(place + 1)), said, worth];
+  const parts = [make("span", "rank", String(index + 1)), said, worth];
   return make("li", "", ...parts, ...(grouped ? [chip(found.group)] : []));
 }
 
-/** With a minus as wide as a digit. */
+/** Format a number, with a minus sign as wide as a digit. */
 function number(value) {
   return value.toFixed(2).replace("-", "−");
 }
 
 function marked({ text, tokens, differs }) {
   const whole = text ?? tokens.join(" ");
-  const letters = [...whole]; // the server counts letters, and JavaScript halves of them
+  const letters = [...whole]; // the server counts characters, JavaScript counts UTF-16 units
   const parts = [];
   let done = 0;
   for (const [begin, end] of differs) {
@@ -80,7 +80,7 @@ function figures(column, other) {
   });
 }
 
-/** The server's drawing: parsed as a picture, not as a part of the page. */
+/** Show the server's drawing, parsed as a picture and not as part of the page. */
 export function showTree(svg) {
   const drawn = new DOMParser().parseFromString(svg, "image/svg+xml").documentElement;
   if (drawn.localName !== "svg") return;
@@ -88,13 +88,13 @@ export function showTree(svg) {
   document.getElementById("search").hidden = false;
 }
 
-/** Say of both lists that they are not of what is chosen now, and of what they are. */
+/** Say above both lists that they belong to an earlier search, and to which. */
 export function showEarlier(columns) {
-  const places = document.querySelectorAll(".column .setting");
-  columns.forEach((column, i) => (places[i].textContent = `Earlier search: ${column.title}`));
+  const elements = document.querySelectorAll(".column .setting");
+  columns.forEach((column, i) => (elements[i].textContent = `Earlier search: ${column.title}`));
 }
 
-/** One sentence for those who listen. */
+/** Summarise the result in one sentence, for screen readers. */
 export function summary(columns) {
   const [left, right] = columns;
   const name = (column) => column.title.split(":")[0];
