@@ -1,6 +1,6 @@
 """A network of your own: give its step function to `FunctionModel`, a batch of states to `decode`.
 
-The network is a GRU, trained here for a few seconds to spell English number words, so that there is
+The network is a GRU, trained here for a second to spell English number words, so that there is
 something to see. What the search needs of it is `step`, three lines long.
 """
 
@@ -47,6 +47,7 @@ def train(model: Speller, steps: int = 150) -> None:
 
 def main() -> None:
     torch.manual_seed(0)
+    torch.set_num_threads(1)  # the network is so small that several threads would only wait for each other
     speller = Speller()
     train(speller)
 

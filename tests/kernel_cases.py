@@ -5,7 +5,9 @@ On a machine with a GPU the kernels run there for real.
 
 from __future__ import annotations
 
+import functools
 import itertools
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +18,6 @@ from torch import Tensor
 
 import beamsplit
 from beamsplit import BeamSearch, DiverseBeamSearch, Guided, ModelError
-from beamsplit.search import kernels
 from beamsplit.search.kernels import choose, shortlist
 from beamsplit.search.shortlist import VocabularyReader
 from beamsplit.testing import PrefixHashModel
@@ -27,8 +28,8 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 class Elsewhere:
     """A model whose logits come from another device than it computes on, and may be steered."""
 
-    def __init__(self, vocabulary: int, seed: int, guided: bool = False) -> None:
-        self._model = PrefixHashModel(vocabulary=vocabulary, seed=seed)
+    def __init__(self, vocabulary: int, seed: int, guided: bool = False, levels: int | None = None) -> None:
+        self._model = PrefixHashModel(vocabulary=vocabulary, seed=seed, levels=levels)
         self._guided = guided
 
     def start(self, inputs: Tensor) -> tuple[Any, Any]:
@@ -49,12 +50,17 @@ class Elsewhere:
 
 
 def without_kernels(run: Callable[[], Any]) -> Any:
-    available = kernels.available
-    kernels.available = lambda tensor: False
+    os.environ["BEAMSPLIT_KERNELS"] = "0"
     try:
         return run()
     finally:
-        kernels.available = available
+        del os.environ["BEAMSPLIT_KERNELS"]
+
+
+def assert_same(model: Any, strategy: DiverseBeamSearch, **options: Any) -> None:
+    """A decode with the kernels is one without them, to the last bit."""
+    decode = functools.partial(beamsplit.decode, model, torch.arange(2), strategy, **options)
+    assert decode() == without_kernels(decode), (model, strategy, options)
 
 
 def check_choose() -> None:
@@ -74,13 +80,22 @@ def check_choose() -> None:
     for number, ((groups, beams), end, guided) in enumerate(cases):
         model = Elsewhere(11, number, guided)
         strategy = DiverseBeamSearch(groups=groups, beams_per_group=beams, strength=[0.7, 40.0][number % 2])
-        width = [None, 1, 4][number % 3]
-
-        def decode(model: Any = model, strategy: Any = strategy, end: Any = end, width: Any = width) -> Any:
-            return beamsplit.decode(model, torch.arange(2), strategy, max_length=4, end=end, list_width=width)
-
-        assert decode() == without_kernels(decode), (groups, beams, end, guided, width)
+        assert_same(model, strategy, max_length=4, end=end, list_width=[None, 1, 4][number % 3])
     assert calls > 3 * len(cases), calls
+
+
+def check_groups_that_end_one_by_one() -> None:
+    """Some groups go on for long after others are done, so that beams have to find their rows again."""
+    for seed, groups, beams in [(0, 3, 1), (1, 3, 1), (3, 3, 1), (0, 2, 2)]:
+        strategy = DiverseBeamSearch(groups=groups, beams_per_group=beams, strength=1.0)
+        assert_same(Elsewhere(11, seed), strategy, max_length=8, end=2)
+
+
+def check_ties() -> None:
+    """A candidate that was not listed may tie with the last one picked, and come before it."""
+    strategy = DiverseBeamSearch(groups=2, beams_per_group=2, strength=1.0)
+    for seed, width in itertools.product(range(2), [1, 3]):
+        assert_same(Elsewhere(40, seed, levels=3), strategy, max_length=2, end=2, list_width=width)
 
 
 def check_shortlist() -> None:

@@ -68,15 +68,6 @@ def search(
     return decode(model, inputs, strategy or BeamSearch(beams=2), **options)
 
 
-# The tree
-
-
-@pytest.mark.parametrize("kind", [ArgumentError, ModelError, TermError])
-def test_every_error_is_ours_and_a_value_error(kind: type[Exception]) -> None:
-    assert issubclass(kind, BeamsplitError)
-    assert issubclass(BeamsplitError, ValueError)
-
-
 # Counts
 
 COUNTS = [
@@ -681,15 +672,6 @@ def test_there_is_no_best_of_nothing() -> None:
 
 
 # Nothing to decode
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=name_of)
-@pytest.mark.parametrize(
-    "inputs", [[], (), torch.empty(0, dtype=torch.long)], ids=["list", "tuple", "tensor"]
-)
-def test_an_empty_batch_is_no_mistake(strategy: Any, inputs: Any) -> None:
-    assert search(inputs=inputs, strategy=strategy) == []
-    assert list(steps(UNIFORM, inputs, strategy, max_length=2)) == []
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=name_of)

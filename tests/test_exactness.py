@@ -2,81 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import torch
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from torch import Tensor
 
 from beamsplit import (
-    BeamSearch,
     Cumulative,
     DiverseBeamSearch,
-    DiverseSampling,
-    DiverseSiblings,
     Diversity,
-    DivMBest,
     Earlier,
-    Embedding,
     FunctionModel,
-    Hamming,
     Hypotheses,
     Hypothesis,
     JoinableModel,
-    NGram,
     Sampling,
-    StochasticBeamSearch,
     Strategy,
     decode,
 )
 from beamsplit.search import noise
 from beamsplit.search.shortlist import top_tokens
-from beamsplit.testing import MarkovModel, PrefixHashModel, reference_search, rescore
-
-exact = settings(
-    derandomize=True,
-    database=None,
-    deadline=None,
-    max_examples=12,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-
-
-def _normal(seed: int, *shape: int) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)) * 2
-
-
-def _embedding(of: Hamming | Cumulative | NGram) -> Callable[[int], Diversity]:
-    """A softened term over word vectors with a twin pair and a word that has none."""
-
-    def make(vocabulary: int) -> Diversity:
-        vectors = _normal(vocabulary, vocabulary, 4)
-        vectors[2] = vectors[1]
-        vectors[0] = 0.0
-        return Embedding(vectors=vectors, of=of)
-
-    return make
-
-
-TERMS: dict[str, Callable[[int], Diversity]] = {
-    "hamming": lambda _: Hamming(),
-    "cumulative": lambda _: Cumulative(),
-    "cumulative-slow": lambda _: Cumulative(temperature=3.0),
-    "unigram": lambda _: NGram(n=1),
-    "bigram": lambda _: NGram(n=2),
-    "trigram": lambda _: NGram(n=3),
-    "soft-hamming": _embedding(Hamming()),
-    "soft-cumulative": _embedding(Cumulative(temperature=2.0)),
-    "soft-unigram": _embedding(NGram(n=1)),
-    "soft-bigram": _embedding(NGram(n=2)),
-    "soft-trigram": _embedding(NGram(n=3)),
-}
-every_term = pytest.mark.parametrize("term", TERMS)
-every_schedule = pytest.mark.parametrize("schedule", ["lockstep", "staggered"])
+from beamsplit.testing import PrefixHashModel, reference_search, rescore
+from search.cases import TERMS, every_schedule, every_strategy, every_term, law, made_up_model, normal
 
 
 @dataclass(frozen=True)
@@ -94,9 +46,7 @@ class Case:
 
     @property
     def model(self) -> JoinableModel:
-        if self.kind == "markov":
-            return MarkovModel(_normal(self.seed, self.vocabulary, self.vocabulary))
-        return PrefixHashModel(self.vocabulary, seed=self.seed, levels=3 if self.kind == "ties" else None)
+        return made_up_model(self.kind, self.vocabulary, self.seed)
 
 
 _strength = st.sampled_from([0.0, 0.1, 0.3, 1.0, 7.0, 100.0])
@@ -149,7 +99,7 @@ def _assert_exact(
 
 @every_schedule
 @every_term
-@exact
+@law
 @given(case=small_cases)
 @example(Case("ties", 4, 0, beams=3, strength=(1.0, 1.0, 1.0), max_length=4, end=0))
 @example(Case("ties", 9, 1, beams=2, strength=(0.5, 0.3, 0.0, 100.0), max_length=5, end=2, list_width=1))
@@ -212,19 +162,6 @@ class _Cast:
         return self._model.join(states)
 
 
-STRATEGIES: list[Strategy] = [
-    BeamSearch(beams=3),
-    DiverseBeamSearch(groups=3, beams_per_group=2),
-    DiverseBeamSearch(groups=2, beams_per_group=2, diversity=Cumulative(), schedule="staggered"),
-    DiverseSiblings(beams=3, rate=0.3),
-    DivMBest(runs=2, beams=2),
-    Sampling(samples=3, top_p=0.9),
-    DiverseSampling(groups=2, samples_per_group=2),
-    StochasticBeamSearch(beams=3),
-]
-every_strategy = pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: type(s).__name__)
-
-
 @every_strategy
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_logits_are_normalised_in_single_precision(
@@ -262,11 +199,11 @@ def test_the_search_is_the_reference_search_in_every_number_type(dtype: torch.dt
 @pytest.mark.parametrize("vocabulary", [30, 31, 63, 64, 65, 127, 128, 449, 1000, 1999, 2048, 4099, 50257])
 def test_top_tokens_are_the_top_tokens(vocabulary: int, width: int) -> None:
     for rows in (1, 2, 5):
-        _assert_top(_normal(vocabulary + rows, rows, vocabulary), width)
+        _assert_top(normal(vocabulary + rows, rows, vocabulary), width)
 
 
 def test_top_tokens_may_tie_or_be_impossible() -> None:
-    ties = _normal(1, 3, 3001).round()
+    ties = normal(1, 3, 3001).round()
     _assert_top(ties, 9)
     _assert_top(torch.zeros(2, 3001), 9)
     _assert_top(ties.masked_fill(ties < ties.amax(), -torch.inf), 9)
@@ -276,7 +213,7 @@ def test_top_tokens_may_tie_or_be_impossible() -> None:
 @pytest.mark.parametrize("place", [0, 1, 93, 2969, 2999, 3000])
 def test_top_tokens_are_found_wherever_they_stand(place: int) -> None:
     """The first and the last column, and those few tokens that fill no column."""
-    key = _normal(2, 1, 3001)
+    key = normal(2, 1, 3001)
     key[0, place] = 100.0
     assert top_tokens(key, 1).tolist() == [[place]]
     assert place in top_tokens(key, 3)[0].tolist()
@@ -310,7 +247,7 @@ def _first_step(rows: Tensor, strategy: Strategy, seeds: list[int]) -> list[Hypo
 def test_a_row_does_not_depend_on_the_rows_beside_it(
     vocabulary: int, dtype: torch.dtype, strategy: Strategy
 ) -> None:
-    rows = _normal(vocabulary, 4, vocabulary).to(dtype)
+    rows = normal(vocabulary, 4, vocabulary).to(dtype)
     seeds = [11, 5, 7, 2]
     together = _first_step(rows, strategy, seeds)
     assert together == [_first_step(rows[i : i + 1], strategy, seeds[i : i + 1])[0] for i in range(4)]

@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parent.parent
 
 
@@ -40,8 +38,3 @@ def test_captions_of_a_trigram_model_differ_more_when_diverse() -> None:
     beam, diverse = output_of("captions.py").split("Diverse beam search")
     starts = [set(re.findall(r"group \d  (\w+ \w+)", listed)) for listed in (beam, diverse)]
     assert len(starts[0]) < len(starts[1])
-
-
-@pytest.mark.parametrize("script", sorted(path.name for path in (ROOT / "scripts").iterdir()))
-def test_the_scripts_are_executable(script: str) -> None:
-    assert (ROOT / "scripts" / script).stat().st_mode & 0o100

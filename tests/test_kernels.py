@@ -17,7 +17,18 @@ pytest.importorskip("triton", reason="needs Triton, which has no release for thi
 CASES = Path(__file__).with_name("kernel_cases.py")
 
 
-@pytest.mark.parametrize("check", ["choose", "shortlist", "masked_rows", "width_does_not_matter", "errors"])
+CHECKS = [
+    "choose",
+    "groups_that_end_one_by_one",
+    "ties",
+    "shortlist",
+    "masked_rows",
+    "width_does_not_matter",
+    "errors",
+]
+
+
+@pytest.mark.parametrize("check", CHECKS)
 def test_kernels_do_what_their_twins_do(check: str) -> None:
     interpreter = {} if torch.cuda.is_available() else {"TRITON_INTERPRET": "1"}
     ran = subprocess.run(

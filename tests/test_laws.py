@@ -10,18 +10,16 @@ from typing import Any, TypeAlias
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
 from beamsplit import (
     AntiLanguageModel,
     BeamSearch,
-    Cumulative,
     DiverseBeamSearch,
     DiverseSampling,
     DiverseSiblings,
-    Diversity,
     DivMBest,
     Embedding,
     FunctionModel,
@@ -39,15 +37,9 @@ from beamsplit import (
     decode,
     steps,
 )
-from beamsplit.testing import MarkovModel, PrefixHashModel, exhaustive_search, rescore
+from beamsplit.testing import PrefixHashModel, exhaustive_search, rescore
+from search.cases import TERMS, every_term, law, made_up_model, normal
 
-law = settings(
-    derandomize=True,
-    database=None,
-    deadline=None,
-    max_examples=12,
-    suppress_health_check=[HealthCheck.too_slow],
-)
 law_of_each = settings(law, max_examples=4)  # of each term or strategy
 SMALLEST = 8  # vocabulary: room for six beams that share no token, and for an end or two
 
@@ -63,13 +55,7 @@ class Case:
 
     @property
     def model(self) -> JoinableModel:
-        if self.kind == "markov":
-            return MarkovModel(_normal(self.seed, self.vocabulary, self.vocabulary))
-        return PrefixHashModel(self.vocabulary, seed=self.seed, levels=3 if self.kind == "ties" else None)
-
-
-def _normal(seed: int, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype) * 2
+        return made_up_model(self.kind, self.vocabulary, self.seed)
 
 
 def _cases(kinds: Iterable[str] = ("smooth", "ties", "markov")) -> st.SearchStrategy[Case]:
@@ -87,26 +73,6 @@ groups_of = st.integers(1, 3)
 beams_of = st.integers(1, 2)
 strengths = st.sampled_from([0.1, 0.5, 2.0, 30.0])
 
-
-def _vectors(vocabulary: int) -> Tensor:
-    """Word vectors with a twin pair and a word that has none."""
-    vectors = _normal(5, vocabulary, 3)
-    vectors[2] = vectors[1]
-    vectors[3] = 0.0
-    return vectors
-
-
-TERMS: dict[str, Callable[[int], Diversity]] = {
-    "hamming": lambda _: Hamming(),
-    "cumulative": lambda _: Cumulative(temperature=2.0),
-    "unigram": lambda _: NGram(n=1),
-    "bigram": lambda _: NGram(n=2),
-    "trigram": lambda _: NGram(n=3),
-    "soft-hamming": lambda size: Embedding(vectors=_vectors(size)),
-    "soft-cumulative": lambda size: Embedding(vectors=_vectors(size), of=Cumulative()),
-    "soft-unigram": lambda size: Embedding(vectors=_vectors(size), of=NGram(n=1)),
-    "soft-bigram": lambda size: Embedding(vectors=_vectors(size), of=NGram(n=2)),
-}
 
 StrategyMaker: TypeAlias = Callable[[int], Strategy]  # from the size of the vocabulary
 
@@ -137,7 +103,6 @@ RANDOM: dict[str, StrategyMaker] = {
 }
 EVERY = MAXIMISING | RANDOM
 
-every_term = pytest.mark.parametrize("term", TERMS)
 every_strategy = pytest.mark.parametrize("name", EVERY)
 
 
@@ -513,7 +478,7 @@ def test_a_score_is_log_prob_less_penalties(term: str, case: Case, strength: flo
 def test_new_names_for_tokens_change_nothing_but_the_names(
     name: str, seed: int, size: int, ends: list[int]
 ) -> None:
-    tables = _normal(seed, 4, size, size, dtype=torch.double)
+    tables = normal(seed, 4, size, size, dtype=torch.double)
     new = torch.randperm(size, generator=torch.Generator().manual_seed(seed))
     old = new.argsort()
     strategy = EVERY[name](size)

@@ -16,34 +16,15 @@ from torch import Tensor
 from beamsplit import (
     ArgumentError,
     BeamSearch,
-    Cumulative,
     DiverseBeamSearch,
-    DiverseSampling,
-    DiverseSiblings,
-    DivMBest,
     Hypotheses,
-    Sampling,
-    StochasticBeamSearch,
     Strategy,
     decode,
     steps,
 )
 from beamsplit.recording import Branch, Recorder, Recording, addition, record
 from beamsplit.testing import MarkovModel, PrefixHashModel
-
-EVERY: dict[str, Strategy] = {
-    "greedy": BeamSearch(beams=1),
-    "beam": BeamSearch(beams=3),
-    "diverse": DiverseBeamSearch(groups=3, beams_per_group=2),
-    "staggered": DiverseBeamSearch(groups=3, beams_per_group=2, diversity=Cumulative(), schedule="staggered"),
-    "siblings": DiverseSiblings(beams=3, rate=0.5),
-    "divmbest": DivMBest(runs=3, beams=2),
-    "sampling": Sampling(samples=3),
-    "diverse-sampling": DiverseSampling(groups=2, samples_per_group=2),
-    "staggered-sampling": DiverseSampling(groups=3, samples_per_group=1, schedule="staggered"),
-    "stochastic": StochasticBeamSearch(beams=3),
-}
-every_strategy = pytest.mark.parametrize("strategy", EVERY.values(), ids=EVERY.keys())
+from search.cases import every_strategy
 
 WORDS = "END the bird birds sit sits on a tree high up".split()
 INPUTS = list(range(6))

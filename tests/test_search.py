@@ -14,9 +14,7 @@ from beamsplit import (
     AntiLanguageModel,
     ArgumentError,
     BeamSearch,
-    Cumulative,
     DiverseBeamSearch,
-    DiverseSampling,
     DiverseSiblings,
     DivMBest,
     Earlier,
@@ -27,35 +25,16 @@ from beamsplit import (
     JoinableModel,
     LengthNormalised,
     ModelError,
-    NGram,
     PrefixModel,
-    Sampling,
     StochasticBeamSearch,
     Strategy,
     decode,
     steps,
 )
 from beamsplit.testing import MarkovModel, PrefixHashModel, exhaustive_search, rescore
+from search.cases import MAXIMISING, SAMPLING, STRATEGIES, every_strategy, normal
 
-MAXIMISING: dict[str, Strategy] = {
-    "greedy": BeamSearch(beams=1),
-    "beam": BeamSearch(beams=3),
-    "diverse": DiverseBeamSearch(groups=3, beams_per_group=2),
-    "diverse-bigram": DiverseBeamSearch(groups=2, beams_per_group=2, diversity=NGram(n=2)),
-    "staggered": DiverseBeamSearch(groups=3, beams_per_group=2, diversity=Cumulative(), schedule="staggered"),
-    "siblings": DiverseSiblings(beams=3, rate=0.5),
-    "divmbest": DivMBest(runs=3, beams=2),
-}
-SAMPLING: dict[str, Strategy] = {
-    "sampling": Sampling(samples=3),
-    "nucleus": Sampling(samples=3, top_k=4, top_p=0.9, min_p=0.01),
-    "diverse-sampling": DiverseSampling(groups=2, samples_per_group=2),
-    "staggered-sampling": DiverseSampling(groups=3, samples_per_group=1, schedule="staggered"),
-}
 GUIDABLE = MAXIMISING | SAMPLING
-EVERY = GUIDABLE | {"stochastic": StochasticBeamSearch(beams=3)}
-
-every_strategy = pytest.mark.parametrize("strategy", EVERY.values(), ids=EVERY.keys())
 guidable_strategy = pytest.mark.parametrize("strategy", GUIDABLE.values(), ids=GUIDABLE.keys())
 
 
@@ -66,10 +45,6 @@ def _markov(*rows: Sequence[float]) -> MarkovModel:
 
 def _tokens(hypotheses: Iterable[Any]) -> list[tuple[int, ...]]:
     return [h.tokens for h in hypotheses]
-
-
-def _normal(seed: int, *shape: int) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)) * 2
 
 
 # Ends
@@ -274,7 +249,7 @@ def test_inputs_of_unknown_length_may_turn_out_to_be_none() -> None:
 
 def _masked_table(size: int) -> Tensor:
     """Random logits in which two thirds of the tokens cannot follow, but two always can."""
-    table = _normal(4, size, size)
+    table = normal(4, size, size)
     table[torch.rand(size, size, generator=torch.Generator().manual_seed(2)) < 2 / 3] = -torch.inf
     table[:, 1] = 0.5
     table[torch.arange(size), torch.arange(size)] = 0.3
@@ -369,16 +344,10 @@ def test_an_end_is_ruled_out_for_beams_too_young_and_for_no_others(schedule: Any
 @pytest.mark.parametrize("count", [1, 2])
 def test_return_per_group_keeps_the_best_of_each_group(name: str, count: int) -> None:
     model = PrefixHashModel(11, seed=2)
-    whole = decode(model, [0, 1], EVERY[name], max_length=4, end=0)
-    found = decode(model, [0, 1], EVERY[name], max_length=4, end=0, return_per_group=count)
+    whole = decode(model, [0, 1], STRATEGIES[name], max_length=4, end=0)
+    found = decode(model, [0, 1], STRATEGIES[name], max_length=4, end=0, return_per_group=count)
     for some, every in zip(found, whole, strict=True):
         assert some.groups == tuple(group[:count] for group in every.groups)
-
-
-@pytest.mark.parametrize(("name", "kept"), [("beam", 3), ("diverse", 2), ("divmbest", 1), ("sampling", 3)])
-def test_more_a_group_than_it_keeps_cannot_be_returned(name: str, kept: int) -> None:
-    with pytest.raises(ArgumentError, match=f"return_per_group={kept + 1}, but .* keeps {kept} a group"):
-        decode(PrefixHashModel(5), [0], EVERY[name], max_length=2, return_per_group=kept + 1)
 
 
 def test_unique_passes_on_to_the_next_best_what_groups_have_in_common() -> None:
@@ -462,12 +431,6 @@ def test_the_exact_stop_waits_for_what_the_first_stop_does_not() -> None:
     assert _tokens(first) == [(0,)]
 
 
-def test_stochastic_beam_search_takes_no_length_scorer() -> None:
-    strategy, scorer = StochasticBeamSearch(beams=2), LengthNormalised()
-    with pytest.raises(ArgumentError, match=r"StochasticBeamSearch .* LengthNormalised"):
-        decode(PrefixHashModel(5), [0], strategy, max_length=3, scorer=scorer)
-
-
 # States
 
 
@@ -487,27 +450,16 @@ def _cached_model(table: Tensor) -> FunctionModel:
     return FunctionModel(step, start=lambda prompts: (_mean_of_rows(table[prompts]), table[prompts]))
 
 
-LOCKSTEP = {name: strategy for name, strategy in EVERY.items() if not name.startswith("staggered")}
+LOCKSTEP = {name: strategy for name, strategy in STRATEGIES.items() if not name.startswith("staggered")}
 
 
 @pytest.mark.parametrize("strategy", LOCKSTEP.values(), ids=LOCKSTEP.keys())
 def test_a_growing_cache_follows_its_beams(strategy: Strategy) -> None:
-    table = _normal(8, 7, 7)
+    table = normal(8, 7, 7)
     prompts = torch.tensor([[1, 2, 3], [4, 5, 6]])
     whole = PrefixModel(lambda prefix: _mean_of_rows(table[prefix]))
     found = decode(_cached_model(table), prompts, strategy, max_length=5, end=0)
     assert found == decode(whole, prompts, strategy, max_length=5, end=0)
-
-
-def test_a_growing_cache_cannot_be_staggered() -> None:
-    with pytest.raises(ModelError, match=r"a cache that grows\?\): use schedule='lockstep'"):
-        decode(_cached_model(_normal(8, 7, 7)), torch.tensor([[1, 2]]), EVERY["staggered"], max_length=5)
-
-
-def test_a_model_without_join_cannot_be_staggered() -> None:
-    model = PrefixModel(lambda prefix: torch.zeros(len(prefix), 4))
-    with pytest.raises(ArgumentError, match="PrefixModel has none: add one or use schedule='lockstep'"):
-        decode(model, torch.tensor([[1, 2]]), EVERY["staggered"], max_length=5)
 
 
 class _Named(NamedTuple):
@@ -548,24 +500,16 @@ def test_states_may_be_nested(strategy: Strategy) -> None:
 
 @every_strategy
 def test_inputs_may_be_the_state_that_a_begin_token_is_fed_to(strategy: Strategy) -> None:
-    table = _normal(3, 6, 6)
+    table = normal(3, 6, 6)
     model = FunctionModel(lambda tokens, state: (table[tokens], state), start=4)
     expected = decode(MarkovModel(table), [4, 4], strategy, max_length=4, end=0)
     assert decode(model, torch.zeros(2, 3), strategy, max_length=4, end=0) == expected
     assert decode(model, ["a", "b"], strategy, max_length=4, end=0) == expected
 
 
-def test_a_state_whose_batch_is_not_first_is_the_model_s_fault() -> None:
-    model = FunctionModel(
-        lambda tokens, _: (torch.zeros(len(tokens), 4), torch.zeros(1, len(tokens), 8)), start=0
-    )
-    with pytest.raises(ModelError, match="the batch must be the first axis"):
-        decode(model, torch.zeros(3, 1), BeamSearch(beams=2), max_length=3)
-
-
 @pytest.mark.parametrize("strategy", LOCKSTEP.values(), ids=LOCKSTEP.keys())
 def test_a_model_of_prefixes_sees_prompt_and_output(strategy: Strategy) -> None:
-    table = _normal(3, 6, 6)
+    table = normal(3, 6, 6)
     seen = []
 
     def last_token(prefix: Tensor) -> Tensor:
@@ -588,7 +532,7 @@ def _same_words(found: Sequence[Hypotheses], expected: Sequence[Hypotheses]) -> 
 @guidable_strategy
 def test_an_anti_language_model_without_strength_changes_nothing(strategy: Strategy) -> None:
     """No end here: a guided group never stops early, and its beams then matter to later groups longer."""
-    model, other = PrefixHashModel(9, seed=1), MarkovModel(_normal(2, 9, 9))
+    model, other = PrefixHashModel(9, seed=1), MarkovModel(normal(2, 9, 9))
     plain = decode(model, [0, 1], strategy, max_length=5)
     for guided in (
         AntiLanguageModel(model, other, strength=0.0),
@@ -599,15 +543,15 @@ def test_an_anti_language_model_without_strength_changes_nothing(strategy: Strat
 
 @pytest.mark.parametrize("name", ["greedy", "beam", "siblings", "sampling", "nucleus"])
 def test_an_anti_language_model_without_strength_changes_no_ends_either(name: str) -> None:
-    model, other = PrefixHashModel(9, seed=1), MarkovModel(_normal(2, 9, 9))
-    plain = decode(model, [0, 1], EVERY[name], max_length=5, end=[0, 1])
+    model, other = PrefixHashModel(9, seed=1), MarkovModel(normal(2, 9, 9))
+    plain = decode(model, [0, 1], STRATEGIES[name], max_length=5, end=[0, 1])
     guided = AntiLanguageModel(model, other, strength=0.0)
-    assert decode(guided, [0, 1], EVERY[name], max_length=5, end=[0, 1]) == plain
+    assert decode(guided, [0, 1], STRATEGIES[name], max_length=5, end=[0, 1]) == plain
 
 
 @guidable_strategy
 def test_an_anti_language_model_with_strength_changes_results(strategy: Strategy) -> None:
-    model, other = PrefixHashModel(9, seed=1), MarkovModel(_normal(2, 9, 9))
+    model, other = PrefixHashModel(9, seed=1), MarkovModel(normal(2, 9, 9))
     guided = AntiLanguageModel(model, other, strength=0.9)
     plain = decode(model, [0, 1], strategy, max_length=5)
     assert not _same_words(decode(guided, [0, 1], strategy, max_length=5), plain)
@@ -618,7 +562,7 @@ def test_an_anti_language_model_with_strength_changes_results(strategy: Strategy
 def test_the_score_is_log_p_less_the_language_model_s_share(name: str, first: int | None) -> None:
     model, other = PrefixHashModel(9, seed=1), PrefixHashModel(9, seed=2)
     guided = AntiLanguageModel(model, other, strength=0.4, first=first)
-    for place, found in enumerate(decode(guided, [0, 1], EVERY[name], max_length=5, end=0)):
+    for place, found in enumerate(decode(guided, [0, 1], STRATEGIES[name], max_length=5, end=0)):
         for h in found:
             log_u = rescore(other, [0, 1], place, h.tokens[:first])
             assert h.log_prob == pytest.approx(rescore(model, [0, 1], place, h.tokens), abs=1e-5)
@@ -635,31 +579,12 @@ def test_guidance_may_raise_totals_so_a_search_does_not_stop_early() -> None:
     assert found.best.score == pytest.approx(3 * math.log(4))
 
 
-def test_what_the_language_model_holds_to_be_impossible_is_left_as_it_is() -> None:
-    model, other = _markov([0.5, 0.3, 0.2]), _markov([0.5, 0.5, 0.0])
-    (found,) = decode(AntiLanguageModel(model, other, strength=1.0), [0], BeamSearch(beams=3), max_length=1)
-    expected = {(0,): math.log(1.0), (1,): math.log(0.6), (2,): math.log(0.2)}
-    assert {h.tokens: h.score for h in found} == pytest.approx(expected)
-
-
-def test_stochastic_beam_search_takes_no_guidance() -> None:
-    guided = AntiLanguageModel(PrefixHashModel(5), PrefixHashModel(5, seed=1), strength=0.5)
-    with pytest.raises(ArgumentError, match="guidance changes: use Sampling, or the model without"):
-        decode(guided, [0], StochasticBeamSearch(beams=2), max_length=3)
-
-
-def test_two_models_over_different_vocabularies_do_not_fit() -> None:
-    guided = AntiLanguageModel(PrefixHashModel(5), PrefixHashModel(6), strength=0.5)
-    with pytest.raises(ModelError, match="two models over one vocabulary"):
-        decode(guided, [0], BeamSearch(beams=2), max_length=3)
-
-
 # What belongs to the caller
 
 
 @every_strategy
 def test_gradients_are_off_inside_and_on_outside(strategy: Strategy) -> None:
-    table = torch.nn.Parameter(_normal(1, 6, 6))
+    table = torch.nn.Parameter(normal(1, 6, 6))
     turns = steps(_Spy(MarkovModel(table)), [0, 1], strategy, max_length=4)
     for turn in turns:
         assert torch.is_grad_enabled()
@@ -668,7 +593,7 @@ def test_gradients_are_off_inside_and_on_outside(strategy: Strategy) -> None:
 
 
 def test_a_search_that_is_given_up_leaves_gradients_on() -> None:
-    turns = steps(MarkovModel(_normal(1, 6, 6)), [0, 1], BeamSearch(beams=2), max_length=4)
+    turns = steps(MarkovModel(normal(1, 6, 6)), [0, 1], BeamSearch(beams=2), max_length=4)
     next(iter(turns))
     del turns
     assert torch.is_grad_enabled()
@@ -709,12 +634,12 @@ class _Hoarder:
 @every_strategy
 @pytest.mark.parametrize("dtype", [torch.float32, torch.double, torch.bfloat16])
 def test_nothing_the_model_hands_out_is_written_to(strategy: Strategy, dtype: torch.dtype) -> None:
-    _assert_read_only(_Hoarder(_normal(1, 7, 7).to(dtype), guidance=None), strategy)
+    _assert_read_only(_Hoarder(normal(1, 7, 7).to(dtype), guidance=None), strategy)
 
 
 @guidable_strategy
 def test_nothing_a_guided_model_hands_out_is_written_to(strategy: Strategy) -> None:
-    _assert_read_only(_Hoarder(_normal(1, 7, 7), guidance=_normal(2, 7, 7)), strategy)
+    _assert_read_only(_Hoarder(normal(1, 7, 7), guidance=normal(2, 7, 7)), strategy)
 
 
 def _assert_read_only(model: _Hoarder, strategy: Strategy) -> None:

@@ -61,10 +61,6 @@ def test_soft_hamming_adds_up_and_ignores_beams_that_ended() -> None:
     assert price(soft(Hamming()), [LONG, EAST, NORTH], [], earlier) == pytest.approx([1.4, 1, 1], abs=CLOSE)
 
 
-def test_hamming_is_what_is_softened_by_default() -> None:
-    assert Embedding(vectors=VECTORS).of == Hamming()
-
-
 def test_soft_cumulative_measures_differences_by_cosine() -> None:
     # The beam said EAST where the earlier one said LONG: 1 - 0.6 = 0.4 apart. Now it says NORTH:
     #   NORTH: 0.4 + 0          LONG: 0.4 + (1 - 0.8)     EAST, BLANK: 0.4 + 1
@@ -148,10 +144,6 @@ def test_vectors_may_be_half_precision_and_need_no_gradient() -> None:
     )
     assert not paid.requires_grad
     assert paid.item() == pytest.approx(1.4, abs=CLOSE)
-
-
-def test_an_embedding_knows_its_vocabulary() -> None:
-    assert soft(Hamming()).vocabulary == 7
 
 
 # Precision

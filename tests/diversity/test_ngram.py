@@ -56,7 +56,3 @@ def test_an_ngram_never_ends_in_the_padding() -> None:
     # 5 stands last in the shorter one: what follows is nothing, not a token.
     earlier = holding([[1, 2, 3]], finished=[[5]])
     assert price(NGram(n=2), list(range(7)), [1, 5], earlier) == [0] * 7
-
-
-def test_bigrams_are_the_default() -> None:
-    assert NGram() == NGram(n=2)

@@ -208,10 +208,6 @@ def test_vendi_of_two(orders: tuple[int, ...], alike: float) -> None:
     assert of(Vendi(kernel=NGramCosine(orders=orders)), "a b", "a c") == pytest.approx(vendi_of_two(alike))
 
 
-def test_the_default_kernel() -> None:
-    assert Vendi() == Vendi(kernel=NGramCosine(orders=(1, 2, 3, 4)))
-
-
 def test_ngram_cosine_counts() -> None:
     # a a b is (2, 1) and b is (0, 1); of pairs, b has none.
     torch.testing.assert_close(
