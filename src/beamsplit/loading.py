@@ -147,6 +147,6 @@ def _moved(model: StepModel, name: str, device: str | None) -> StepModel:
             f"{name} is a {type(model).__name__}, which only its own code can move to a device: leave device "
             "out"
         )
-    checks.usable(device)
+    checks.check_device(device)
     module.to(device)
     return model

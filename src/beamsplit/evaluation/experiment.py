@@ -118,10 +118,14 @@ def _check(made: Experiment, source: str) -> None:
 def _check_kinds(made: Experiment, source: str) -> None:
     for name in ("task", "model", "title", "mbr"):
         if not isinstance(getattr(made, name), str):
-            raise ArgumentError(f"{name} in {source} must be text, not {checks.shown(getattr(made, name))}")
+            raise ArgumentError(
+                f"{name} in {source} must be text, not {checks.short_repr(getattr(made, name))}"
+            )
     for name in ("metrics", "lists", "oracle", "distinct", "seeds"):
         if not isinstance(getattr(made, name), tuple):
-            raise ArgumentError(f"{name} in {source} must be a list, not {checks.shown(getattr(made, name))}")
+            raise ArgumentError(
+                f"{name} in {source} must be a list, not {checks.short_repr(getattr(made, name))}"
+            )
     if not isinstance(made.show, tuple):
         checks.at_least(f"show in {source}", made.show, 0)
 

@@ -46,7 +46,7 @@ def _example(where: str, entry: dict[str, Any], references: tuple[str, ...]) -> 
     texts: list[Any] = [each.get("text") if isinstance(each, dict) else each for each in given]
     for text in texts:
         if not isinstance(text, str):
-            raise ArgumentError(f"{where} has a hypothesis that is no text: {checks.shown(text)}")
+            raise ArgumentError(f"{where} has a hypothesis that is no text: {checks.short_repr(text)}")
         if not text.strip():
             raise ArgumentError(f"{where} has an empty hypothesis: leave it out")
     log_probs: list[Any] = [each.get("log_prob") for each in given if isinstance(each, dict)]

@@ -240,7 +240,7 @@ def _refuse(config: Any, on_step: Any) -> None:
         if getattr(config, "do_sample", False) and getattr(config, name, None) not in (None, off):
             raise ArgumentError(f"{name} is not among the ways to sample here: use top_k, top_p or min_p")
     if on_step is not None and not callable(on_step):
-        raise ArgumentError(f"on_step must be a function of a step, not {checks.shown(on_step)}")
+        raise ArgumentError(f"on_step must be a function of a step, not {checks.short_repr(on_step)}")
 
 
 def _returned(

@@ -116,7 +116,7 @@ class _Job:
     def of(cls, model: StepModel, inputs: Any, strategy: Strategy, options: OptionArguments) -> _Job:
         """Check all that can be checked before anything is decoded."""
         if isinstance(inputs, str | bytes) or not (isinstance(inputs, Sequence) or _is_array(inputs)):
-            raise ArgumentError(f"inputs must be a list or a tensor, not {checks.shown(inputs)}")
+            raise ArgumentError(f"inputs must be a list or a tensor, not {checks.short_repr(inputs)}")
         seeds = DecodeOptions.of(options).input_seeds(len(inputs))
         rest: Any = {name: value for name, value in options.items() if name not in ("seed", "numbers")}
         decode(model, [], strategy, **rest)

@@ -48,7 +48,7 @@ def _divided(texts: list[str]) -> list[str]:
     divided = ran.stdout.decode().split("\n")[:-1]
     if ran.returncode or len(divided) != len(texts):
         said = " ".join(ran.stderr.decode(errors="replace").split())
-        raise Unavailable(f"the Java tokenizer {jar.name} failed, try it by hand: {checks.shown(said)}")
+        raise Unavailable(f"the Java tokenizer {jar.name} failed, try it by hand: {checks.short_repr(said)}")
     return [" ".join(word for word in line.split(" ") if word not in ptb.PUNCTUATIONS) for line in divided]
 
 

@@ -41,7 +41,7 @@ def load(name: str | os.PathLike[str]) -> Model: ...
 def load(name: str | os.PathLike[str]) -> Model:
     """Load a model that comes with the package, or one that you trained from its file."""
     if not isinstance(name, str | os.PathLike):
-        raise ArgumentError(f"a model is loaded by its name or its file, not by {checks.shown(name)}")
+        raise ArgumentError(f"a model is loaded by its name or its file, not by {checks.short_repr(name)}")
     path = storage.WEIGHTS / f"{name}.safetensors" if name in NAMES else Path(name)
     if name not in NAMES and not path.is_file():
         hint = checks.nearest(str(name), NAMES, f"there are {', '.join(NAMES)}, or give a file")

@@ -229,6 +229,6 @@ def _is_features(pictures: object) -> TypeGuard[Tensor]:
 def _checked_list(pictures: object) -> Sequence[Picture]:
     if isinstance(pictures, str) or not isinstance(pictures, Sequence):
         raise ArgumentError(
-            f"pictures must be a list of pictures, not {checks.shown(pictures)}: write [picture]"
+            f"pictures must be a list of pictures, not {checks.short_repr(pictures)}: write [picture]"
         )
     return pictures

@@ -219,7 +219,7 @@ class Translator(nn.Module):
                 )
             if ids.count(UNKNOWN) * 3 > len(ids):
                 raise ArgumentError(
-                    f"text {index} is {checks.shown(texts[index])}, in letters the translator does not "
+                    f"text {index} is {checks.short_repr(texts[index])}, in letters the translator does not "
                     "know: it reads English"
                 )
         return read
