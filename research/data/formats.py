@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from beamsplit import extras
-from beamsplit.checks import shown
+from beamsplit.checks import short_repr
 from beamsplit.errors import ArgumentError
 from beamsplit.evaluation.datasets import (
     Described,
@@ -56,9 +56,9 @@ def _of_split(
     wanted = {split} if isinstance(split, str) else set(split)
     present = sorted({part for part, _ in rows if part is not None})
     if not present:
-        raise ArgumentError(f"{path}: has no splits, leave out split={shown(split)}")
+        raise ArgumentError(f"{path}: has no splits, leave out split={short_repr(split)}")
     if not wanted or not wanted <= set(present):
-        raise ArgumentError(f"{path}: no split {shown(split)} (it has: {join_names(present)})")
+        raise ArgumentError(f"{path}: no split {short_repr(split)} (it has: {join_names(present)})")
     return [row for part, row in rows if part in wanted]
 
 
@@ -160,7 +160,7 @@ def _matlab(path: AnyPath) -> dict[str, Any]:
     try:
         found = scipy_io.loadmat(io.BytesIO(data))
     except Exception as error:  # a broken file may raise anything there
-        raise ArgumentError(f"{path}: not a .mat file that can be read ({shown(error)})") from error
+        raise ArgumentError(f"{path}: not a .mat file that can be read ({short_repr(error)})") from error
     return {name: value for name, value in found.items() if not name.startswith("__")}
 
 
@@ -181,7 +181,7 @@ def _strings(value: Any, key: str, where: str) -> list[str]:
     if isinstance(value, str):
         return [str(value)]
     if not hasattr(value, "ravel") or (value.size and value.dtype.kind not in "UO"):
-        raise ArgumentError(f"{where}: {key} must be text, not {shown(value)}")
+        raise ArgumentError(f"{where}: {key} must be text, not {short_repr(value)}")
     return [string for each in value.ravel() for string in _strings(each, key, where)]
 
 

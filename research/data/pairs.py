@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from os import PathLike
 
-from beamsplit.checks import shown
+from beamsplit.checks import short_repr
 from beamsplit.errors import ArgumentError
 from beamsplit.evaluation.datasets import Pair, read_pair_lines
 from beamsplit.files import AnyPath, check_extension, read_lines
@@ -48,7 +48,7 @@ def _from_columns(path: AnyPath, source: str, target: str) -> Iterator[Pair]:  #
         sentence, tab, rest = line.partition("\t")
         if not tab:
             raise ArgumentError(
-                f"{path}, line {number}: no tab between sentence and translation in {shown(line)} "
+                f"{path}, line {number}: no tab between sentence and translation in {short_repr(line)} "
                 "(plain text takes a second file, with the translations)"
             )
         translation = rest.partition("\t")[0].strip()

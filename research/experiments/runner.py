@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from beamsplit.cli.options import with_settings
-from beamsplit.evaluation import Settings, read_experiment, run
+from beamsplit.evaluation import RunSettings, read_experiment, run
 from beamsplit.evaluation.plots import save
 from beamsplit.files import write_bytes
 from research.experiments.report import renew_tables
@@ -46,7 +46,7 @@ QUOTABLE = "coco."  # whose captions may be published (CC BY 4.0); references of
 @click.option(
     "--tables", "only_tables", is_flag=True, help="Only write the page's tables from what is there."
 )
-def main(names: Sequence[str], jobs: int, out: Path | None, only_tables: bool, settings: Settings) -> None:
+def main(names: Sequence[str], jobs: int, out: Path | None, only_tables: bool, settings: RunSettings) -> None:
     """Run the experiments NAMES, such as coco or validation/vqg, or all of them.
 
     \b
@@ -67,7 +67,7 @@ def main(names: Sequence[str], jobs: int, out: Path | None, only_tables: bool, s
         _renew_page()
 
 
-def _run_all(paths: dict[str, Path], settings: Settings, out: Path, jobs: int) -> None:
+def _run_all(paths: dict[str, Path], settings: RunSettings, out: Path, jobs: int) -> None:
     """Run `jobs` experiments at a time; those that measure time run alone."""
     alone = [name for name, path in paths.items() if jobs == 1 or read_experiment(path).cost is not None]
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
@@ -78,7 +78,7 @@ def _run_all(paths: dict[str, Path], settings: Settings, out: Path, jobs: int) -
         _run(name, paths[name], settings, out)
 
 
-def _run(name: str, path: Path, settings: Settings, out: Path) -> None:
+def _run(name: str, path: Path, settings: RunSettings, out: Path) -> None:
     begin = time.perf_counter()
     _write(name, run(read_experiment(path), settings), out)
     print(f"{name}: {time.perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Checks of settings: each raises one line that names the setting, its value and the way out."""
+"""Check settings: each function raises one line that names the setting, its value and the way out."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from beamsplit.errors import ArgumentError
 
 __all__ = [
     "at_least",
+    "check_device",
     "fraction",
     "known_keys",
+    "materialise",
     "nearest",
     "non_negative",
     "number",
-    "once",
     "positive",
     "reason",
-    "shown",
+    "short_repr",
     "strengths",
-    "usable",
     "whole_number",
 ]
 
 
-def shown(value: object) -> str:
-    """A value for an error message: on one line, and not too long."""
+def short_repr(value: object) -> str:
+    """Return a value as text for an error message: on one line, and not too long."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 100 else text[:97] + "..."
 
 
 def reason(error: Exception) -> str:
-    """Why a file cannot be read, on one line and without its name: that stands before it.
+    """Return why a file cannot be read, on one line and without the file's name.
 
     >>> reason(FileNotFoundError(2, "No such file or directory", "x.txt"))
     'No such file or directory'
@@ -45,7 +45,7 @@ def reason(error: Exception) -> str:
 
 
 def nearest(word: str, known: Iterable[str], otherwise: str) -> str:
-    """The end of an error message about a word that is not known.
+    """Return the end of an error message about a word that is not known.
 
     >>> nearest("strenght", ["groups", "strength"], "there are groups and strength")
     "did you mean 'strength'?"
@@ -63,8 +63,8 @@ def known_keys(table: Iterable[str], known: Iterable[str], where: str) -> None:
             raise ArgumentError(f"{where} has a key {key!r}: {hint}")
 
 
-def usable(device: str | None) -> None:
-    """Whether torch can put anything there."""
+def check_device(device: str | None) -> None:
+    """Raise if torch cannot put anything on the device."""
     import torch  # which takes a while, and no other check needs it
 
     try:
@@ -74,28 +74,28 @@ def usable(device: str | None) -> None:
         raise ArgumentError(f"device {device!r} cannot be used: {reason}"[:300]) from error
 
 
-def once(values: object) -> Any:
-    """Values that may be looked at twice: tensors and arrays as numbers, iterators as a list."""
+def materialise(values: object) -> Any:
+    """Return values that may be looked at twice: tensors and arrays as numbers, iterators as a list."""
     if callable(tolist := getattr(values, "tolist", None)):
         return tolist()
     return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else values
 
 
 def at_least(name: str, value: object, least: int) -> int:
-    """A whole number no smaller than `least`.
+    """Return a whole number no smaller than `least`. Raise if the value is not one.
 
     >>> at_least("groups", 3, 1)
     3
     """
     if not is_whole(value) or value < least:  # type: ignore[operator]
-        raise ArgumentError(f"{name} must be a whole number of at least {least}, not {shown(value)}")
+        raise ArgumentError(f"{name} must be a whole number of at least {least}, not {short_repr(value)}")
     return int(value)  # type: ignore[call-overload, no-any-return]
 
 
 def whole_number(name: str, value: object, hint: str = "") -> int:
-    """A whole number of any sign."""
+    """Return a whole number of any sign. Raise if the value is not one."""
     if not is_whole(value):
-        raise ArgumentError(f"{name} must be a whole number{hint}, not {shown(value)}")
+        raise ArgumentError(f"{name} must be a whole number{hint}, not {short_repr(value)}")
     return int(value)  # type: ignore[call-overload, no-any-return]
 
 
@@ -104,40 +104,40 @@ def is_whole(value: object) -> bool:
 
 
 def positive(name: str, value: object, hint: str = "") -> float:
-    """A finite number above zero."""
+    """Return a finite number above zero. Raise if the value is not one."""
     if not _is_number(value) or not 0 < value < math.inf:  # type: ignore[operator]
-        raise ArgumentError(f"{name} must be a finite number above 0, not {shown(value)}{hint}")
+        raise ArgumentError(f"{name} must be a finite number above 0, not {short_repr(value)}{hint}")
     return float(value)  # type: ignore[arg-type]
 
 
 def fraction(name: str, value: object) -> float:
-    """A number in (0, 1]."""
+    """Return a number in (0, 1]. Raise if the value is not one."""
     if not _is_number(value) or not 0 < value <= 1:  # type: ignore[operator]
-        raise ArgumentError(f"{name} must lie above 0 and at most at 1, not {shown(value)}")
+        raise ArgumentError(f"{name} must lie above 0 and at most at 1, not {short_repr(value)}")
     return float(value)  # type: ignore[arg-type]
 
 
 def non_negative(name: str, value: object) -> float:
-    """A finite number of zero or more."""
+    """Return a finite number of zero or more. Raise if the value is not one."""
     if not _is_number(value) or not 0 <= value < math.inf:  # type: ignore[operator]
-        raise ArgumentError(f"{name} must be a finite number of 0 or more, not {shown(value)}")
+        raise ArgumentError(f"{name} must be a finite number of 0 or more, not {short_repr(value)}")
     return float(value)  # type: ignore[arg-type]
 
 
 def number(name: str, value: object) -> float:
-    """A finite number of any sign."""
+    """Return a finite number of any sign. Raise if the value is not one."""
     if not _is_number(value) or not -math.inf < value < math.inf:  # type: ignore[operator]
-        raise ArgumentError(f"{name} must be a finite number, not {shown(value)}")
+        raise ArgumentError(f"{name} must be a finite number, not {short_repr(value)}")
     return float(value)  # type: ignore[arg-type]
 
 
 def strengths(value: float | Sequence[float], groups: int, name: str = "strength") -> tuple[float, ...]:
-    """One strength for each group, from one number or one number a group.
+    """Return one strength for each group, from one number or one number a group.
 
     >>> strengths(0.5, 3)
     (0.5, 0.5, 0.5)
     """
-    value = once(value)
+    value = materialise(value)
     if not isinstance(value, list):
         return (non_negative(name, value),) * groups
     if len(value) != groups:

@@ -121,7 +121,7 @@ def _check_model(model: object) -> None:
         return
     wrap = ": wrap a function in FunctionModel(step, start=...)" if callable(model) else ""
     raise ArgumentError(
-        f"model must have the methods start, step and select, and {checks.shown(model)} has not{wrap}"
+        f"model must have the methods start, step and select, and {checks.short_repr(model)} has not{wrap}"
     )
 
 
@@ -129,7 +129,7 @@ def _check_strategy(strategy: object) -> None:
     if isinstance(strategy, type) or not callable(getattr(strategy, "plan", None)):
         hint = f": write {strategy.__name__}(...)" if isinstance(strategy, type) else ""
         raise ArgumentError(
-            f"strategy must be one such as BeamSearch(beams=5), not {checks.shown(strategy)}{hint}"
+            f"strategy must be one such as BeamSearch(beams=5), not {checks.short_repr(strategy)}{hint}"
         )
 
 

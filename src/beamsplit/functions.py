@@ -38,7 +38,7 @@ class FunctionModel:
 
     def __init__(self, step: StepFunction, *, start: int | Callable[[Any], tuple[Any, State]]) -> None:
         if not callable(step) or isinstance(step, type):
-            raise ArgumentError(f"step must be a function of (tokens, state), not {checks.shown(step)}")
+            raise ArgumentError(f"step must be a function of (tokens, state), not {checks.short_repr(step)}")
         if not callable(start):
             checks.whole_number("start", start, ": the id of the token that begins a sequence, or a function")
         self._step = step
@@ -113,8 +113,8 @@ def join_tensors(states: Sequence[State]) -> State:
         if not _has_rows(others[0]) and any(bool(other != others[0]) for other in others[1:]):
             raise ModelError(
                 "the staggered schedule joins rows of different age, but this model's state holds "
-                f"{checks.shown(others[0])} for some and {checks.shown(others[1])} for others (a counter?): "
-                "make it a tensor with a row for each, or use schedule='lockstep'"
+                f"{checks.short_repr(others[0])} for some and {checks.short_repr(others[1])} for others "
+                "(a counter?): make it a tensor with a row for each, or use schedule='lockstep'"
             )
     leaves = iter(zip(*(_tensors(state) for state in states), strict=True))
     return map_tensors(lambda _: _stack_rows(next(leaves)), states[0])

@@ -1,4 +1,4 @@
-"""The model that an experiment names: one of ours, one of the user's own, or one of transformers."""
+"""Load a model by its name: one of ours, one of the user's own, or one of transformers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OWN = "FILE.py:NAME or package.module:NAME"
 
 
 def load_model(name: str, device: str | None = None) -> StepModel:
-    """A model by its name.
+    """Load a model by its name.
 
     en-fr, captioner, FILE.safetensors       one that comes with the package, or that you trained
     FILE.py:NAME, package.module:NAME        your own: a `StepModel`, or a function that returns one
@@ -57,7 +57,7 @@ def _is_ours(name: str) -> bool:
 
 
 def _is_slip(name: str) -> bool:
-    """Whether someone may have meant one of ours: `load` says so, and nobody waits for the hub."""
+    """Return whether one of ours may be meant: `load` says so then, and nobody waits for the hub."""
     is_word = "/" not in name and ":" not in name and not os.path.isdir(name)
     return is_word and bool(checks.nearest(name, NAMES, ""))
 
@@ -74,12 +74,12 @@ def _ours(name: str) -> StepModel:
 
 
 def _own(name: str) -> StepModel:
-    place, _, attribute = name.rpartition(":")
+    source, _, attribute = name.rpartition(":")
     with _explained(name):
-        module = _module(place, name)
+        module = _module(source, name)
     if not hasattr(module, attribute):
         hint = checks.nearest(attribute, vars(module), "give the name of a StepModel in it")
-        raise ArgumentError(f"{place} has no {attribute!r}: {hint}")
+        raise ArgumentError(f"{source} has no {attribute!r}: {hint}")
     found = getattr(module, attribute)
     if isinstance(found, type) or (callable(found) and not isinstance(found, StepModel)):
         with _explained(name):
@@ -94,19 +94,19 @@ def _own(name: str) -> StepModel:
     return model
 
 
-def _module(place: str, name: str) -> ModuleType:
+def _module(source: str, name: str) -> ModuleType:
     # As for `python -m`, and for good: a model may import more when it is called.
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
-    if place.endswith(".py"):
-        return _module_of_file(Path(place))
-    absent = ArgumentError(f"there is no module {place!r} for {name!r}: give {_OWN}")
-    if not all(part.isidentifier() for part in place.split(".")):
+    if source.endswith(".py"):
+        return _module_of_file(Path(source))
+    absent = ArgumentError(f"there is no module {source!r} for {name!r}: give {_OWN}")
+    if not all(part.isidentifier() for part in source.split(".")):
         raise absent
     try:
-        return importlib.import_module(place)
+        return importlib.import_module(source)
     except ModuleNotFoundError as error:
-        if f"{place}.".startswith(f"{error.name}."):
+        if f"{source}.".startswith(f"{error.name}."):
             raise absent from error
         raise  # it needs another one
 
@@ -125,7 +125,7 @@ def _module_of_file(path: Path) -> ModuleType:
 
 @contextmanager
 def _explained(name: str) -> Iterator[None]:
-    """Code of others may raise anything: one line says where, and the cause comes with it."""
+    """Turn whatever the code of others raises into one line, with the cause."""
     try:
         yield
     except ArgumentError:
@@ -147,6 +147,6 @@ def _moved(model: StepModel, name: str, device: str | None) -> StepModel:
             f"{name} is a {type(model).__name__}, which only its own code can move to a device: leave device "
             "out"
         )
-    checks.usable(device)
+    checks.check_device(device)
     module.to(device)
     return model

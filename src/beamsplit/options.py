@@ -69,15 +69,17 @@ class DecodeOptions:
             raise ArgumentError(
                 f"min_length={self.min_length} is more than max_length={self.max_length}: no length fits both"
             )
-        object.__setattr__(self, "end", checks.once(self.end))
-        object.__setattr__(self, "seed", checks.once(self.seed))
-        object.__setattr__(self, "numbers", checks.once(self.numbers))
+        object.__setattr__(self, "end", checks.materialise(self.end))
+        object.__setattr__(self, "seed", checks.materialise(self.seed))
+        object.__setattr__(self, "numbers", checks.materialise(self.numbers))
         object.__setattr__(self, "scorer", _checked_scorer(self.scorer))
         _ = self.ends
         if self.stop is not None and not callable(self.stop):
-            raise ArgumentError(f"stop must be a function of (inputs, tokens), not {checks.shown(self.stop)}")
+            raise ArgumentError(
+                f"stop must be a function of (inputs, tokens), not {checks.short_repr(self.stop)}"
+            )
         if not isinstance(self.unique, bool):
-            raise ArgumentError(f"unique must be True or False, not {checks.shown(self.unique)}")
+            raise ArgumentError(f"unique must be True or False, not {checks.short_repr(self.unique)}")
         for name in ("list_width", "return_per_group"):
             if getattr(self, name) is not None:
                 checks.at_least(name, getattr(self, name), 1)
@@ -132,7 +134,7 @@ class DecodeOptions:
         if values is None:
             return None
         if isinstance(values, str) or not isinstance(values, Iterable):
-            raise ArgumentError(f"{name} must be one number an input, not {checks.shown(values)}")
+            raise ArgumentError(f"{name} must be one number an input, not {checks.short_repr(values)}")
         found = [checks.whole_number(f"{name}[{i}]", value) for i, value in enumerate(values)]
         if len(found) != batch:
             way_out = "give one number, or one an input" if name == "seed" else "give one an input"
@@ -143,7 +145,7 @@ class DecodeOptions:
 def _checked_scorer(scorer: Scorer | None) -> Scorer | None:
     if scorer is not None and (isinstance(scorer, type) or not callable(getattr(scorer, "final", None))):
         raise ArgumentError(
-            f"scorer must be one such as LengthNormalised(alpha=1.0), not {checks.shown(scorer)}"
+            f"scorer must be one such as LengthNormalised(alpha=1.0), not {checks.short_repr(scorer)}"
         )
     return scorer
 

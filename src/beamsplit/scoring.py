@@ -57,7 +57,7 @@ class LengthNormalised:
     def __post_init__(self) -> None:
         checks.non_negative("alpha", self.alpha)
         if self.stop not in ("exact", "first"):
-            raise ArgumentError(f"stop must be 'exact' or 'first', not {checks.shown(self.stop)}")
+            raise ArgumentError(f"stop must be 'exact' or 'first', not {checks.short_repr(self.stop)}")
 
     def final(self, total: Tensor, length: Tensor | int) -> Tensor:
         if isinstance(length, Tensor):

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from beamsplit import cli
-from beamsplit.evaluation import Settings, experiment_of, run
+from beamsplit.evaluation import RunSettings, experiment_of, run
 from beamsplit.testing import MarkovModel
 
 
@@ -37,7 +37,7 @@ def numbers() -> MarkovModel:
 def figures_of(folder: Path, content: dict[str, Any], model: Any = None, **settings: Any) -> dict[str, Any]:
     """What running the experiment gives."""
     settings = {"cache": folder / "cache", "draws": 20, **settings}
-    return run(experiment_of(content), Settings(**settings), model)
+    return run(experiment_of(content), RunSettings(**settings), model)
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

@@ -13,7 +13,7 @@ from beamsplit.evaluation import (
     TASKS,
     Cache,
     Method,
-    Settings,
+    RunSettings,
     Task,
     decode_cached,
     experiment_of,
@@ -53,7 +53,7 @@ def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setitem(TASKS, "pascal50s", lambda _: TASK)
     monkeypatch.setitem(TEXT_METRICS, "spice", NotToBeHad)
     experiment = experiment_of({**EXPERIMENT, "metrics": ["spice"]})
-    return run(experiment, Settings(data=str(tmp_path), cache=tmp_path, draws=20))
+    return run(experiment, RunSettings(data=str(tmp_path), cache=tmp_path, draws=20))
 
 
 def test_parts_are_of_their_pictures_alone(found: Any) -> None:

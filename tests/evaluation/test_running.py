@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from beamsplit import ArgumentError, BeamSearch
-from beamsplit.evaluation import Settings, decoding, experiment_of, markdown, run
+from beamsplit.evaluation import RunSettings, decoding, experiment_of, markdown, run
 from beamsplit.evaluation.experiment import LISTS
 from beamsplit.jobs.batches import decode_in_batches
 from beamsplit.models import load
@@ -350,6 +350,6 @@ def test_what_a_model_lacks_is_said_before_anything_is_decoded(tmp_path: Path) -
     with pytest.raises(ArgumentError, match=r"^methods\.MMI: mmi needs .* has no language_model"):
         run(
             experiment_of(content),
-            Settings(cache=tmp_path / "cache"),
+            RunSettings(cache=tmp_path / "cache"),
             Untouchable(torch.eye(3).log_softmax(1)),
         )

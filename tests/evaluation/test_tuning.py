@@ -14,7 +14,7 @@ import torch
 import beamsplit
 from beamsplit import DiverseBeamSearch, cli
 from beamsplit.errors import ArgumentError
-from beamsplit.evaluation import Settings, experiment_of, tuning
+from beamsplit.evaluation import RunSettings, experiment_of, tuning
 from beamsplit.evaluation.methods import Method
 from beamsplit.evaluation.tuning import Point, Tuning, choose, front
 from beamsplit.jobs.batches import decode_in_batches
@@ -186,7 +186,7 @@ def test_a_model_without_vectors_does_without_the_embedding_term(tmp_path: Path)
     file.write_text('{"input": 0, "references": ["1 2"]}\n', encoding="utf-8")
     model = MarkovModel(torch.tensor([[0.1, 0.7, 0.2], [0.3, 0.1, 0.6], [0.8, 0.15, 0.05]]).log())
     asked: dict[str, Any] = {"task": str(file), "model": "mine", "beams": 4, "max_length": 3}
-    settings = Settings(cache=tmp_path / "cache")
+    settings = RunSettings(cache=tmp_path / "cache")
     found = tuning.tune(Tuning(**asked, trials=12), settings, model)
     terms = {each["setting"]["diversity"]["term"] for each in found["trials"]}
     assert terms == {"hamming", "cumulative", "ngram"}

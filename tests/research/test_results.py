@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from beamsplit.evaluation import TASKS, Method, Settings, read_experiment, run
+from beamsplit.evaluation import TASKS, Method, RunSettings, read_experiment, run
 from beamsplit.evaluation.scoring import LIST_METRICS, TEXT_METRICS
 from research.experiments.choice import best_of_families, deciding
 from research.experiments.report import renew_tables
@@ -104,7 +104,7 @@ def test_a_few_real_inputs(name: str, tmp_path: Path) -> None:
     whole = read_experiment(EXPERIMENTS / f"{name}.toml")
     methods = tuple(each for each in whole.methods if each.name in ("BS", "DBS") and isinstance(each, Method))
     settings = {**vars(whole), "methods": methods, "metrics": whole.metrics[:1], "mbr": "", "oracle": (1, 20)}
-    found = run(type(whole)(**settings), Settings(cache=tmp_path, limit=12, draws=50))
+    found = run(type(whole)(**settings), RunSettings(cache=tmp_path, limit=12, draws=50))
     assert found["items"] + found["refused"] == 12
     figures = found["figures"]
     top, best = (figures[each] for each in figures if each.startswith("oracle_"))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from beamsplit.errors import ArgumentError
-from beamsplit.evaluation import Settings
+from beamsplit.evaluation import RunSettings
 from beamsplit.study.making import ListPair, check_items, lists_from_files, lists_from_strategies, make_plan
 from beamsplit.study.pictures import SIDE, Source, to_jpeg
 from study.small import item
@@ -114,7 +114,7 @@ def test_two_strategies(tmp_path: Path) -> None:
     )
     methods = {"bs": {"strategy": "bs", "beams": 2}, "dbs": {"strategy": "dbs", "groups": 2}}
     content = {"task": str(task), "model": "en-fr", "methods": methods}
-    lists = lists_from_strategies(content, Settings(cache=tmp_path / "cache"))
+    lists = lists_from_strategies(content, RunSettings(cache=tmp_path / "cache"))
     (made,) = make_plan(lists, votes=1, annotators=1).items
     assert (made.input, made.complexity, len(made.first), len(made.second)) == ("I'm cold.", 4.0, 2, 2)
     assert made.first[0] == made.second[0]  # the first group does not know of the others

@@ -28,11 +28,11 @@ def program() -> None:
     """Diverse decoding: outputs that are each likely and all different.
 
     \b
-    beamsplit translate "We should leave."      by beam search and by diverse beam search, side by side
-    beamsplit caption photo.jpg                 what is in a picture
-    beamsplit generate --model NAME "Once"      any model of Hugging Face, by folder, name or .gguf
-    beamsplit decode sentences.txt -o out.jsonl a list for each line of a file
-    beamsplit demo                              all of it on a web page
+    beamsplit translate "We should leave."      compare beam search and diverse beam search
+    beamsplit caption photo.jpg                 the same for descriptions of a picture
+    beamsplit generate --model NAME "Once"      the same with a Hugging Face model: folder, name or .gguf
+    beamsplit decode sentences.txt -o out.jsonl decode every line of a file
+    beamsplit demo                              compare searches on a web page
 
     Results are tables on a terminal and JSON Lines in a pipe.
     """  # noqa: D301 (click wants the character)
@@ -76,8 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         click.echo(f"beamsplit: {error}", err=True)
         return 2
     except OSError as error:
-        told = f"{error.filename!r} cannot be used: {error.strerror}" if error.filename else str(error)
-        click.echo(f"beamsplit: {told}", err=True)
+        text = f"{error.filename!r} cannot be used: {error.strerror}" if error.filename else str(error)
+        click.echo(f"beamsplit: {text}", err=True)
         return 2
     except (MemoryError, RuntimeError) as error:
         if not _is_about_memory(error):

@@ -28,7 +28,7 @@ SENTENCE = "We should leave before it gets dark."
 
 
 @dataclass(frozen=True)
-class Output:
+class OutputOptions:
     """Where results go, and in which form."""
 
     alone: bool
@@ -40,30 +40,37 @@ class Output:
 
 
 _OPTIONS = (
-    click.option("--file", "-f", type=FILE, metavar="FILE", help="Also the lines of this file."),
-    click.option("--alone", is_flag=True, help="Without beam search of the same width beside it."),
+    click.option(
+        "--file", "-f", type=FILE, metavar="FILE", help="Read inputs from the lines of this file, too."
+    ),
+    click.option("--alone", is_flag=True, help="Do not run beam search of the same width for comparison."),
     click.option(
         "--tree",
         type=OUTPUT,
         metavar="FILE.svg",
-        help="Write the search as a picture; for one input.",
+        help="Draw the search tree into this file; for one input.",
     ),
-    click.option("--json", "as_json", is_flag=True, help="Print JSON Lines also on a terminal."),
-    click.option("--table", "as_table", is_flag=True, help="Print tables also into a pipe."),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON Lines even on a terminal."),
+    click.option("--table", "as_table", is_flag=True, help="Print tables even into a pipe."),
     click.option(
-        "--batch-size", type=click.IntRange(min=1), metavar="N", default=SHOWN_BATCH_SIZE, show_default=True
+        "--batch-size",
+        type=click.IntRange(min=1),
+        metavar="N",
+        default=SHOWN_BATCH_SIZE,
+        show_default=True,
+        help="Number of inputs decoded at once.",
     ),
-    click.option("--device", metavar="DEVICE", help="Where to decode, such as cuda."),
+    click.option("--device", metavar="DEVICE", help="Device to decode on, such as cuda."),
 )
 
 
 def _with_output(command: Callable[..., None]) -> Callable[..., None]:
-    """Options for what to print, which the command gets as `output`."""
+    """Add the options for what to print, which the command gets as `output`."""
 
     @functools.wraps(command)
     def called(**options: Any) -> None:
         names = ("alone", "tree", "as_json", "as_table", "batch_size", "device")
-        output = Output(**{name: options.pop(name) for name in names})
+        output = OutputOptions(**{name: options.pop(name) for name in names})
         if output.as_json and output.as_table:
             raise click.UsageError("--json and --table exclude each other")
         if output.tree is not None and output.tree.suffix.lower() != ".svg":
@@ -75,16 +82,16 @@ def _with_output(command: Callable[..., None]) -> Callable[..., None]:
     return called
 
 
-@click.command(short_help="English into French, by beam search and diverse beam search side by side.")
+@click.command(short_help="Translate English into French.")
 @click.argument("text", nargs=-1)
 @with_search_options
 @_with_output
-def translate(text: tuple[str, ...], file: str | None, search: SearchOptions, output: Output) -> None:
+def translate(text: tuple[str, ...], file: str | None, search: SearchOptions, output: OutputOptions) -> None:
     """Translate English TEXT into French, by beam search and by diverse beam search side by side.
 
-    The model comes with the package. Words that the first of a list does not have are underlined, and + marks
-    what only one of the lists has. In a pipe, and with --json, there is a line of JSON for each text. Without
-    any text, standard input is read; on a terminal, there is an example instead.
+    The model comes with the package. Words that differ from the first output of a list are underlined, and +
+    marks outputs that only one of the lists has. In a pipe, and with --json, a line of JSON is printed for
+    each text. Without any TEXT, standard input is read; on a terminal, an example is translated instead.
 
     \b
     beamsplit translate "We should leave before it gets dark."
@@ -96,12 +103,12 @@ def translate(text: tuple[str, ...], file: str | None, search: SearchOptions, ou
     _run("en-fr", texts(text, file, SENTENCE), search, output)
 
 
-@click.command(short_help="What is in a picture, likewise.")
+@click.command(short_help="Describe a picture.")
 @click.argument("picture", nargs=-1, type=FILE)
 @with_search_options
 @_with_output
-def caption(picture: tuple[str, ...], file: str | None, search: SearchOptions, output: Output) -> None:
-    """Say what is in a PICTURE, by beam search and by diverse beam search side by side.
+def caption(picture: tuple[str, ...], file: str | None, search: SearchOptions, output: OutputOptions) -> None:
+    """Describe a PICTURE, by beam search and by diverse beam search side by side.
 
     The model comes with the package; pictures need pip install 'beamsplit[vision]'.
 
@@ -114,11 +121,11 @@ def caption(picture: tuple[str, ...], file: str | None, search: SearchOptions, o
     _run("captioner", pictures(picture, file, "caption"), search, output)
 
 
-@click.command(short_help="Questions about a picture, likewise.")
+@click.command(short_help="Ask questions about a picture.")
 @click.argument("picture", nargs=-1, type=FILE)
 @with_search_options
 @_with_output
-def ask(picture: tuple[str, ...], file: str | None, search: SearchOptions, output: Output) -> None:
+def ask(picture: tuple[str, ...], file: str | None, search: SearchOptions, output: OutputOptions) -> None:
     """Ask questions about a PICTURE, by beam search and by diverse beam search side by side.
 
     The model comes with the package; pictures need pip install 'beamsplit[vision]'.
@@ -130,7 +137,7 @@ def ask(picture: tuple[str, ...], file: str | None, search: SearchOptions, outpu
     _run("questioner", pictures(picture, file, "ask"), search, output)
 
 
-@click.command(short_help="Any Hugging Face model, or one of your own, likewise.")
+@click.command(short_help="Continue a text with a Hugging Face model, or one of your own.")
 @click.option(
     "--model",
     "-m",
@@ -143,7 +150,7 @@ def ask(picture: tuple[str, ...], file: str | None, search: SearchOptions, outpu
 @with_search_options
 @_with_output
 def generate(
-    model: str, prompt: tuple[str, ...], file: str | None, search: SearchOptions, output: Output
+    model: str, prompt: tuple[str, ...], file: str | None, search: SearchOptions, output: OutputOptions
 ) -> None:
     """Continue a PROMPT with a model of transformers (pip install 'beamsplit[hf]') or one of your own.
 
@@ -155,7 +162,7 @@ def generate(
     _run(model, texts(prompt, file, "The best way to start the day is"), search, output)
 
 
-def _run(name: str, given: Iterator[Input], search: SearchOptions, output: Output) -> None:
+def _run(name: str, given: Iterator[Input], search: SearchOptions, output: OutputOptions) -> None:
     from beamsplit.cli.searching import explained_errors, make_searcher
 
     searcher = make_searcher(name, output.device, search, compared=not output.alone)
@@ -166,7 +173,7 @@ def _run(name: str, given: Iterator[Input], search: SearchOptions, output: Outpu
             _search(searcher, given, output)
 
 
-def _search(searcher: Searcher, given: Iterator[Input], output: Output) -> None:
+def _search(searcher: Searcher, given: Iterator[Input], output: OutputOptions) -> None:
     from beamsplit.jobs.batches import chunks
 
     refused, number = 0, 0
@@ -189,7 +196,7 @@ def _brief(shown: str) -> str:
     return repr(shown if len(shown) <= 60 else f"{shown[:57]}...")
 
 
-def _draw(searcher: Searcher, given: Input, output: Output) -> None:
+def _draw(searcher: Searcher, given: Input, output: OutputOptions) -> None:
     from beamsplit.recording import record
     from beamsplit.tree import draw
 
@@ -210,7 +217,7 @@ def _only(given: Iterator[Input]) -> Input:
     return several[0]
 
 
-def _show(identity: str, given: Input, searcher: Searcher, found: list[Any], output: Output) -> None:
+def _show(identity: str, given: Input, searcher: Searcher, found: list[Any], output: OutputOptions) -> None:
     from beamsplit.comparison import compare_lists
 
     titles = [spec.title for spec in searcher.specs]

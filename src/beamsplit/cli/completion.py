@@ -8,11 +8,11 @@ from click.shell_completion import get_completion_class
 __all__ = ["completion"]
 
 
-@click.command(short_help="Completion for your shell.")
+@click.command(short_help="Print completion code for your shell.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print what SHELL needs to complete beamsplit's commands and options.
+    """Print the code by which SHELL completes beamsplit's commands and options.
 
     \b
     beamsplit completion bash >> ~/.bashrc

@@ -1,4 +1,4 @@
-"""`beamsplit decode`: files of any length, a list for each line; what is stopped goes on."""
+"""`beamsplit decode`: decode files of any length line by line, and resume what was stopped."""
 
 from __future__ import annotations
 
@@ -28,16 +28,33 @@ __all__ = ["decode"]
 _CHUNK = 16  # batches that are read at once, so that texts of like length can go together
 
 
-@click.command(short_help="A list for each line of a file, however long.")
+@click.command(short_help="Decode every line of a file.")
 @click.argument("file", type=FILE)
 @click.option(
-    "--model", "-m", type=MODEL, metavar="MODEL", default="en-fr", show_default=True, help="As for generate."
+    "--model",
+    "-m",
+    type=MODEL,
+    metavar="MODEL",
+    default="en-fr",
+    show_default=True,
+    help="A model of ours (en-fr, captioner, questioner), or one as for generate.",
 )
-@click.option("--out", "-o", type=OUTPUT, metavar="FILE", help="Where to write (default: print).")
-@click.option("--force", is_flag=True, help="Write over a result that is there, or over a part of another.")
+@click.option("--out", "-o", type=OUTPUT, metavar="FILE", help="Write to this file instead of printing.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Overwrite an existing result, or a part that was begun with other settings.",
+)
 @with_search_options
-@click.option("--batch-size", type=click.IntRange(min=1), metavar="N", default=BATCH_SIZE, show_default=True)
-@click.option("--device", metavar="DEVICE", help="Where to decode, such as cuda.")
+@click.option(
+    "--batch-size",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=BATCH_SIZE,
+    show_default=True,
+    help="Number of inputs decoded at once.",
+)
+@click.option("--device", metavar="DEVICE", help="Device to decode on, such as cuda.")
 def decode(
     file: str,
     model: str,
@@ -47,12 +64,12 @@ def decode(
     batch_size: int,
     device: str | None,
 ) -> None:
-    """Decode every line of FILE (- is standard input), and write a line of JSON for each, in their order.
+    """Decode every line of FILE (- is standard input), and write a line of JSON for each, in the same order.
 
-    Lines are texts (or paths of pictures, for a model that looks at those); in a .jsonl they are objects with
-    an "input" or an "image", an "id" if you like, and whatever else, which the result has too. With --out the
-    result appears when it is whole; until then FILE.part grows, and the same command goes on with it. A line
-    that cannot be decoded has an "error" instead of "hypotheses".
+    Lines are texts, or paths of pictures for a model that takes those. Lines of a .jsonl file are objects
+    with an "input" or an "image"; an "id" and other keys are copied to the result. With --out, the result
+    appears when it is complete; until then FILE.part grows, and the same command resumes it. A line that
+    cannot be decoded has an "error" instead of "hypotheses".
 
     \b
     beamsplit decode sentences.txt --out lists.jsonl

@@ -1,4 +1,4 @@
-"""`beamsplit evaluate`: an experiment's figures."""
+"""`beamsplit evaluate`: run an experiment, and print its figures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from beamsplit.files import write_bytes
 from beamsplit.strategies.names import STRATEGIES
 
 if TYPE_CHECKING:
-    from beamsplit.evaluation import Experiment, Settings
+    from beamsplit.evaluation import Experiment, RunSettings
 
 __all__ = ["evaluate"]
 
@@ -24,45 +24,58 @@ __all__ = ["evaluate"]
 @click.command(short_help="Compare strategies on a task: tables, JSON and plots.")
 @click.argument("experiment", type=click.Path(path_type=Path), required=False)
 @click.option(
-    "--task", type=FILE, metavar="TASK", help="A .jsonl of inputs and references, or a task by name."
+    "--task", type=FILE, metavar="TASK", help="A .jsonl file of inputs and references, or the name of a task."
 )
 @click.option(
     "--model",
     type=MODEL,
     metavar="MODEL",
-    help="A model of ours (en-fr, captioner, questioner), a file of one; a Hugging Face model by its name or "
-    "folder; FILE.py:NAME or MODULE:NAME for a StepModel of your own.",
+    help="A model of ours (en-fr, captioner, questioner) or a file of one; a Hugging Face model by its name "
+    "or folder; or FILE.py:NAME or MODULE:NAME for a StepModel of your own.",
 )
-@with_strategies(f"Of {', '.join(STRATEGIES)}.")
+@with_strategies(f"Strategies to compare, with commas: {', '.join(STRATEGIES)}.")
 @click.option(
-    "--lists", "saved", metavar="NAME=FILE", multiple=True, help="Lists that were made elsewhere; repeatable."
+    "--lists",
+    "saved",
+    metavar="NAME=FILE",
+    multiple=True,
+    help="Compare lists that were made elsewhere; repeatable.",
 )
-@click.option("--metrics", metavar="LIST", help="Of bleu, chrf, bleu4, rouge, cider, meteor, spice.")
-@click.option("--k", "oracle", metavar="LIST", help="The best of the first so many (default: 1,5,10,20).")
 @click.option(
-    "--show", type=click.IntRange(min=0), metavar="N", help="Lists of so many inputs, side by side."
+    "--metrics",
+    metavar="LIST",
+    help="Metrics of texts, with commas: bleu, chrf, bleu4, rouge, cider, meteor, spice.",
+)
+@click.option(
+    "--k",
+    "oracle",
+    metavar="LIST",
+    help="Score the best of the first k outputs, for these k (default: 1,5,10,20).",
+)
+@click.option(
+    "--show", type=click.IntRange(min=0), metavar="N", help="Show the lists of N inputs side by side."
 )
 @click.option(
     "--max-length",
     type=click.IntRange(min=1),
     metavar="N",
-    help=f"Most tokens of an output (default: {LONGEST}, or as the file says).",
+    help=f"Maximum number of tokens in an output (default: {LONGEST}, or as the file says).",
 )
 @with_settings
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Write NAME.json, NAME.md and plots (SVG and PNG) there.",
+    help="Write NAME.json, NAME.md and plots (SVG and PNG) to this folder.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 def evaluate(
-    experiment: Path | None, out: Path | None, as_json: bool, settings: Settings, **asked: Any
+    experiment: Path | None, out: Path | None, as_json: bool, settings: RunSettings, **asked: Any
 ) -> None:
-    """Decode, measure and compare as the file EXPERIMENT says, or as the options do, and print tables.
+    """Run the experiment in the file EXPERIMENT, or the one that the options describe, and print tables.
 
-    The first method is what the others are compared with; a star marks a difference whose 95% interval
-    (paired bootstrap) leaves out 0. A run that is stopped goes on when it is started again.
+    All methods are compared with the first; a star marks a difference whose 95% interval (paired bootstrap)
+    does not include 0. A run that was stopped is resumed when it is started again.
 
     \b
     beamsplit evaluate experiment.toml --limit 200
@@ -94,7 +107,7 @@ def evaluate(
 
 
 def _experiment(path: Path | None, asked: dict[str, Any]) -> Experiment:
-    """What the file says, but for what was asked otherwise."""
+    """Return the experiment of the file, changed by the options that were given."""
     from beamsplit.evaluation.experiment import experiment_of, read_toml
 
     content: dict[str, Any] = {"metrics": ["bleu", "chrf"], "max_length": LONGEST}

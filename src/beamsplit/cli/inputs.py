@@ -1,4 +1,4 @@
-"""What a command is about: texts or pictures, from its arguments, from files, or from standard input."""
+"""Read the inputs of a command: texts or pictures, from its arguments, from files, or from standard input."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ STDIN = "-"
 
 
 def texts(arguments: Sequence[str], file: str | None, example: str) -> Iterator[Input]:
-    """The arguments; `-` stands for the lines of standard input, which is read too if nothing else is given.
+    """Yield the arguments as inputs; `-` stands for the lines of standard input.
 
-    On a terminal, where nobody has given anything, it is the example.
+    If nothing is given, standard input is read, or the example is taken if that is a terminal.
     """
     if not arguments and file is None:
         arguments = [STDIN]
@@ -35,7 +35,7 @@ def texts(arguments: Sequence[str], file: str | None, example: str) -> Iterator[
 
 
 def pictures(arguments: Sequence[str], file: str | None, command: str) -> Iterator[Input]:
-    """Paths; `-` stands for standard input: a picture, or paths; a file has a path in each line."""
+    """Yield pictures by their paths; `-` stands for standard input, which is a picture or has paths."""
     if not arguments and file is None:
         if sys.stdin.isatty():
             yield _painted(command)
@@ -49,7 +49,7 @@ def pictures(arguments: Sequence[str], file: str | None, command: str) -> Iterat
 
 
 def lines(file: str) -> Iterator[str]:
-    """Lines that are not empty."""
+    """Yield the lines that are not empty."""
     return (line for _, line in numbered(file))
 
 
@@ -88,7 +88,7 @@ def _from_stdin() -> Iterator[Input]:
 
 
 def _paths(content: bytes) -> list[str]:
-    """The lines, if they are paths: of a picture, none is a file's name."""
+    """Return the lines if they are paths; a picture has no line that is the name of a file."""
     try:
         found = content.decode("utf-8").split("\n")
     except UnicodeDecodeError:

@@ -22,7 +22,7 @@ _USES = {
 }
 
 
-@click.command(short_help="The models that come with the package.")
+@click.command(short_help="List the models that come with the package.")
 @click.argument("name", required=False, type=MODEL)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def models(name: str | None, as_json: bool) -> None:

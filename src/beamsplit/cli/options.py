@@ -37,11 +37,11 @@ OURS = {
     "questioner": "asks about a picture",
     "complexity": "says how hard a picture is to take in",
 }
-"""The models that come with the package; here too, since to look them up there takes a second."""
+"""The models that come with the package; here too, since importing them takes a second."""
 
 
 class _Model(click.types.StringParamType):
-    """A model by its name, for shells to complete."""
+    """A model by its name, which shells complete."""
 
     name = "model"
 
@@ -53,7 +53,7 @@ class _Model(click.types.StringParamType):
 
 
 class _Output(click.Path):
-    """A file to write, in a folder that is there: a slip of the pen makes no folders."""
+    """A file to write, in a folder that exists: a typing error makes no folders."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
@@ -68,25 +68,25 @@ FILE, MODEL, OUTPUT = click.Path(allow_dash=True), _Model(), _Output()
 
 
 class InOrder(click.Group):
-    """Lists its commands as they were added, those that one begins with first."""
+    """A group that lists its commands in the order in which they were added."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
 
 
 _OPTIONS = (
-    click.option("--data", metavar="DIR", help="The data folder (default: $BEAMSPLIT_DATA)."),
+    click.option("--data", metavar="DIR", help="Folder of the data sets (default: $BEAMSPLIT_DATA)."),
     click.option(
-        "--limit", type=click.IntRange(min=1), metavar="N", help="Only so many inputs, evenly spread."
+        "--limit", type=click.IntRange(min=1), metavar="N", help="Use only N inputs, evenly spread."
     ),
-    click.option("--device", metavar="DEVICE", help="Where to decode, such as cuda."),
+    click.option("--device", metavar="DEVICE", help="Device to decode on, such as cuda."),
     click.option(
         "--batch-size",
         type=click.IntRange(min=1),
         metavar="N",
         default=BATCH_SIZE,
         show_default=True,
-        help="Inputs at once.",
+        help="Number of inputs decoded at once.",
     ),
     click.option(
         "--cache",
@@ -94,7 +94,7 @@ _OPTIONS = (
         metavar="DIR",
         default=Path(".beamsplit-cache"),
         show_default=True,
-        help="Where lists are kept once they are decoded, so that the same again is free.",
+        help="Folder that keeps decoded lists, so that decoding them again is free.",
     ),
     click.option(
         "--draws",
@@ -102,7 +102,7 @@ _OPTIONS = (
         metavar="N",
         default=1000,
         show_default=True,
-        help="Of the bootstrap.",
+        help="Number of bootstrap samples.",
     ),
 )
 
@@ -118,7 +118,7 @@ def one_of(names: Iterable[str]) -> str:
 
 
 def named_files(given: Iterable[str], taken: Collection[str] = ()) -> dict[str, str]:
-    """What `--lists NAME=FILE` has, given any number of times; names that are taken are refused.
+    """Return the files of `--lists NAME=FILE` by name. Raise if a name is taken.
 
     >>> named_files(["mine=lists.jsonl"])
     {'mine': 'lists.jsonl'}
@@ -135,7 +135,7 @@ def named_files(given: Iterable[str], taken: Collection[str] = ()) -> dict[str, 
 
 
 def show(text: str, is_markdown: bool) -> None:
-    """Print, for people as well as their terminal can."""
+    """Print a text; Markdown is rendered if standard output is a terminal."""
     if is_markdown and sys.stdout.isatty():
         from rich.console import Console
         from rich.markdown import Markdown
@@ -146,7 +146,7 @@ def show(text: str, is_markdown: bool) -> None:
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Options for where things are and how hard to look, which the command gets as `settings`."""
+    """Add the options of an evaluation, which the command gets as `settings`."""
 
     @functools.wraps(command)
     def called(
@@ -158,9 +158,9 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
         draws: int,
         **rest: Any,
     ) -> None:
-        from beamsplit.evaluation import Settings
+        from beamsplit.evaluation import RunSettings
 
-        settings = Settings(
+        settings = RunSettings(
             data=data, limit=limit, device=device, batch_size=batch_size, cache=cache, draws=draws
         )
         command(settings=settings, **rest)

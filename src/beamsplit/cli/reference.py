@@ -19,7 +19,7 @@ What `--help` says, of every command. This page is printed by `python -m beamspl
 
 
 def page() -> str:
-    """Markdown."""
+    """Return the page, in Markdown."""
     parts = [_HEAD, *(f"## {path}\n\n```\n{text}\n```\n" for path, text in _helps(program, "beamsplit"))]
     return "\n".join(parts)
 
@@ -27,7 +27,7 @@ def page() -> str:
 def _helps(
     command: click.Command, name: str, parent: click.Context | None = None
 ) -> Iterator[tuple[str, str]]:
-    """A command's path and help, then those of its subcommands."""
+    """Yield a command's path and help, then those of its subcommands."""
     settings: dict[str, Any] = {"max_content_width": _WIDTH, **command.context_settings}
     context = click.Context(command, info_name=name, parent=parent, terminal_width=_WIDTH, **settings)
     yield context.command_path, command.get_help(context).strip()

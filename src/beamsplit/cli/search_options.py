@@ -90,36 +90,61 @@ _OPTIONS = (
         default=STRATEGY,
         show_default=True,
         shell_complete=_complete(STRATEGIES),
-        help=f"{one_of(STRATEGIES)}.",
+        help=f"How to search: {one_of(STRATEGIES)}.",
     ),
     click.option(
         "--groups",
         "-g",
         type=_WIDTH,
         metavar="N",
-        help="How many groups. Strategies without any have as many outputs as groups times beams of each.",
+        help="Number of groups. Strategies without groups return as many outputs as all groups together.",
     ),
-    click.option("--beams-per-group", "-b", type=_WIDTH, metavar="N", help="Beams (or samples) of each."),
-    click.option("--strength", "-s", type=float, metavar="X", help="Of diversity; 0 is none."),
+    click.option("--beams-per-group", "-b", type=_WIDTH, metavar="N", help="Beams (or samples) per group."),
+    click.option(
+        "--strength", "-s", type=float, metavar="X", help="Strength of the diversity penalty; 0 turns it off."
+    ),
     click.option(
         "--diversity",
         "-d",
         metavar="TERM",
         shell_complete=_complete(TERMS),
-        help=f"{one_of(TERMS)}; settings follow a colon, as in cumulative:temperature=2.",
+        help=f"Diversity term: {one_of(TERMS)}; settings follow a colon, as in cumulative:temperature=2.",
     ),
-    click.option("--temperature", type=float, metavar="X", help="Of sampling."),
-    click.option("--top-k", type=int, metavar="N", help="Sample from the N likeliest tokens."),
-    click.option("--top-p", type=float, metavar="X", help="Sample from the likeliest that make up X."),
-    click.option("--min-p", type=float, metavar="X", help="Sample from those X times as likely as the best."),
-    click.option("--rate", type=float, metavar="X", help="Of siblings: what each rank costs."),
-    click.option("--unique", is_flag=True, help="No group repeats what an earlier one found."),
-    click.option("--max-length", type=_AT_LEAST_1, metavar="N", help="Most tokens of an output."),
-    click.option("--min-length", type=click.IntRange(min=0), metavar="N", default=0, help="Fewest tokens."),
+    click.option("--temperature", type=float, metavar="X", help="Temperature of sampling."),
+    click.option("--top-k", type=int, metavar="N", help="Sample from the N most likely tokens."),
     click.option(
-        "--length-penalty", type=float, metavar="X", help="Rank by log-probability over length to the X."
+        "--top-p",
+        type=float,
+        metavar="X",
+        help="Sample from the most likely tokens that have probability X together.",
     ),
-    click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Of sampling."),
+    click.option(
+        "--min-p",
+        type=float,
+        metavar="X",
+        help="Sample from tokens at least X times as likely as the most likely one.",
+    ),
+    click.option(
+        "--rate", type=float, metavar="X", help="Penalty per rank among siblings, for the strategy siblings."
+    ),
+    click.option("--unique", is_flag=True, help="Leave out outputs that an earlier group has found."),
+    click.option(
+        "--max-length", type=_AT_LEAST_1, metavar="N", help="Maximum number of tokens in an output."
+    ),
+    click.option(
+        "--min-length",
+        type=click.IntRange(min=0),
+        metavar="N",
+        default=0,
+        help="Minimum number of tokens in an output.",
+    ),
+    click.option(
+        "--length-penalty",
+        type=float,
+        metavar="X",
+        help="Rank by log-probability divided by length to the power X.",
+    ),
+    click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Seed of sampling."),
 )
 _WIDTHS = ("groups", "beams_per_group", "strength", "diversity")
 _SETTINGS = ("temperature", "top_k", "top_p", "min_p", "rate")
@@ -158,19 +183,27 @@ def with_strategies(help_text: str) -> Callable[[Callable[..., None]], Callable[
     options = (
         click.option("--strategies", metavar="LIST", help=help_text),
         click.option(
-            "--beams", type=int, metavar="N", help=f"Outputs of each strategy (default: {_EVALUATE.beams})."
+            "--beams",
+            type=int,
+            metavar="N",
+            help=f"Number of outputs per input (default: {_EVALUATE.beams}).",
         ),
         click.option(
-            "--groups", type=int, metavar="N", help="Of the diverse strategies (default: one a beam)."
+            "--groups",
+            type=int,
+            metavar="N",
+            help="Number of groups, for diverse strategies (default: one per beam).",
         ),
         click.option(
             "--strength",
             type=float,
             metavar="X",
-            help=f"Of the diverse strategies (default: {_EVALUATE.strength:g}).",
+            help=f"Strength of the penalty, for diverse strategies (default: {_EVALUATE.strength:g}).",
         ),
         click.option(
-            "--diversity", metavar="TERM", help=f"{one_of(TERMS)} (default: {_EVALUATE.diversity})."
+            "--diversity",
+            metavar="TERM",
+            help=f"Diversity term: {one_of(TERMS)} (default: {_EVALUATE.diversity}).",
         ),
     )
 

@@ -1,4 +1,4 @@
-"""Lists for people and for machines: tables on a terminal, JSON Lines elsewhere."""
+"""Print lists for people and for machines: tables on a terminal, JSON Lines elsewhere."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _FEW_COLOURS = ("blue", "red", "green", "magenta", "yellow", "cyan")
 
 
 def for_people(as_json: bool, as_table: bool) -> bool:
-    """Whether to print tables: as asked, and otherwise if there is a terminal."""
+    """Return whether to print tables: as asked, or else if standard output is a terminal."""
     return as_table or (not as_json and sys.stdout.isatty())
 
 
 def entry(identity: str, shown: str, columns: Sequence[ComparedList]) -> dict[str, Any]:
-    """A line of JSON: the list that was asked for, and beside it the one that it is compared with."""
+    """Return a line for JSON: the list that was asked for, and beside it the one that it is compared with."""
     *others, asked = columns
     line = {"id": identity, "input": shown, **_plain(asked)}
     return {**line, "beside": _plain(others[0])} if others else line
@@ -64,7 +64,7 @@ def _plain(column: ComparedList) -> dict[str, Any]:
 
 
 def _parts(column: ComparedList, compared: bool, console: Console) -> tuple[RenderableType, ...]:
-    """What stands above a list, the list, and what stands below it."""
+    """Return what stands above a list, the list, and what stands below it."""
     return _title(column.title), _table(column, compared, console), Text(_figures(column), style="dim")
 
 
@@ -88,7 +88,7 @@ def _table(column: ComparedList, compared: bool, console: Console) -> Table:
 
 
 def _title(title: str) -> Text:
-    """The settings on a line of their own."""
+    """Return the title with the settings on a line of their own."""
     name, _, settings = title.partition(": ")
     return Text.assemble("\n", (name, "bold"), "\n", (settings, "dim"))
 
@@ -100,7 +100,7 @@ def _figures(column: ComparedList) -> str:
 
 
 def _marked(text: str, spans: Sequence[tuple[int, int]]) -> Text:
-    """What differs is bold and underlined: to be seen without colours too."""
+    """Return the text with the spans in bold and underlined, which is seen without colours too."""
     margin = len(text) - len(text.lstrip())  # of what goes on after a prompt
     marked = Text(text[margin:])
     for start, end in spans:

@@ -16,18 +16,18 @@ from beamsplit.errors import ArgumentError
 from beamsplit.files import write_bytes
 
 if TYPE_CHECKING:
-    from beamsplit.evaluation import Settings
+    from beamsplit.evaluation import RunSettings
     from beamsplit.study import Store, StudyPlan
     from beamsplit.study.making import ListPair
 
 __all__ = ["study"]
 
-_STUDY = click.argument("place", metavar="STUDY", type=FILE)
+_STUDY = click.argument("location", metavar="STUDY", type=FILE)
 
 
 @click.group(cls=InOrder, short_help="Ask people which of two lists they prefer.")
 def study() -> None:
-    """Ask people which of two lists they prefer, as the paper did, and say what came of it.
+    """Ask people which of two lists they prefer, as the paper did, and report the result.
 
     STUDY is a file such as pilot.db, or the address of a PostgreSQL database.
 
@@ -44,38 +44,61 @@ def study() -> None:
 @study.command(short_help="Make a study from lists or strategies.")
 @_STUDY
 @click.option(
-    "--lists", "saved", metavar="NAME=FILE", multiple=True, help="Lists that were made elsewhere; give two."
+    "--lists",
+    "saved",
+    metavar="NAME=FILE",
+    multiple=True,
+    help="Compare lists that were made elsewhere; give two.",
 )
-@click.option("--task", type=FILE, metavar="TASK", help="Inputs of the lists, or what to decode: a .jsonl.")
+@click.option(
+    "--task",
+    type=FILE,
+    metavar="TASK",
+    help="A .jsonl file of the inputs of the lists, or of inputs to decode.",
+)
 @click.option("--model", type=MODEL, metavar="MODEL", help="As for beamsplit evaluate.")
-@with_strategies("Two of those of beamsplit evaluate, such as bs,dbs.")
+@with_strategies("Two strategies to compare, such as bs,dbs; see beamsplit evaluate.")
 @click.option(
     "--max-length",
     type=click.IntRange(min=1),
     metavar="N",
     default=LONGEST,
     show_default=True,
-    help="Most tokens.",
+    help="Maximum number of tokens in an output.",
 )
 @with_settings
-@click.option("--votes", type=int, default=5, show_default=True, metavar="N", help="Of each item.")
-@click.option("--annotators", type=int, metavar="N", help="Links to make (default: as many as votes).")
-@click.option("--share", type=int, metavar="N", help="Most items of an annotator (default: all).")
 @click.option(
-    "--attention", type=int, default=1, show_default=True, metavar="N", help="Checks that people read."
+    "--votes", type=int, default=5, show_default=True, metavar="N", help="Number of votes per item."
 )
-@click.option("--shown", type=int, default=5, show_default=True, metavar="N", help="Outputs of each list.")
+@click.option("--annotators", type=int, metavar="N", help="Number of annotators (default: as many as votes).")
+@click.option("--share", type=int, metavar="N", help="Maximum number of items per annotator (default: all).")
+@click.option(
+    "--attention",
+    type=int,
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Number of items that check whether people read.",
+)
+@click.option(
+    "--shown", type=int, default=5, show_default=True, metavar="N", help="Number of outputs shown per list."
+)
 @click.option("--unique", is_flag=True, help="Show no output of a list twice.")
 @click.option(
     "--complexity",
     type=click.Choice(["given", "predicted"]),
     default="given",
     show_default=True,
-    help='As the files say under "complexity", or as a model of ours sees pictures.',
+    help='Read complexity from the files ("complexity"), or predict it from pictures.',
 )
-@click.option("--question", metavar="TEXT", help="What people are asked (default: which list they prefer).")
 @click.option(
-    "--consent", type=click.Path(path_type=Path), metavar="FILE", help="What people agree to, as text."
+    "--question", metavar="TEXT", help="Question that people are asked (default: which list they prefer)."
+)
+@click.option(
+    "--consent",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="File with the text that people agree to.",
 )
 @click.option(
     "--patience",
@@ -83,11 +106,11 @@ def study() -> None:
     default=30,
     show_default=True,
     metavar="MINUTES",
-    help="After which an item that was shown, and not answered, may go to someone else.",
+    help="Time after which an item that was shown but not answered may go to someone else.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of orders and sides.")
+@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Seed of orders and sides.")
 @click.option("--json", "as_json", is_flag=True, help="Print the links as JSON.")
-def create(place: str, as_json: bool, settings: Settings, **asked: Any) -> None:
+def create(location: str, as_json: bool, settings: RunSettings, **asked: Any) -> None:
     """Make a study of two lists for each input, and print the links of its annotators.
 
     \b
@@ -102,12 +125,12 @@ def create(place: str, as_json: bool, settings: Settings, **asked: Any) -> None:
     from beamsplit.study import create_study
     from beamsplit.study.creation import check_free
 
-    check_free(place)  # before any decoding
-    with closing(create_study(place, _plan(asked, settings))) as made:
-        show(_links_json(made) if as_json else _created(place, made), is_markdown=False)
+    check_free(location)  # before any decoding
+    with closing(create_study(location, _plan(asked, settings))) as made:
+        show(_links_json(made) if as_json else _created(location, made), is_markdown=False)
 
 
-def _plan(asked: dict[str, Any], settings: Settings) -> StudyPlan:
+def _plan(asked: dict[str, Any], settings: RunSettings) -> StudyPlan:
     from beamsplit.study.making import make_plan
 
     given = {name: asked[name] for name in ("votes", "share", "seed", "shown", "unique", "attention")}
@@ -135,7 +158,7 @@ def _text(name: str, text: str) -> str:
     return text.strip()
 
 
-def _lists(asked: dict[str, Any], settings: Settings) -> ListPair:
+def _lists(asked: dict[str, Any], settings: RunSettings) -> ListPair:
     from beamsplit.study.making import lists_from_files, lists_from_strategies
 
     given = [name for name in ("beams", "groups", "strength", "diversity") if asked[name] is not None]
@@ -151,7 +174,7 @@ def _lists(asked: dict[str, Any], settings: Settings) -> ListPair:
 
 
 def _content(asked: dict[str, Any]) -> dict[str, Any]:
-    """What a file for beamsplit evaluate would say."""
+    """Return what an experiment's file would say."""
     content = {name: asked[name] for name in ("task", "model", "max_length")}
     return {**content, "methods": strategy_tables(asked)}
 
@@ -165,10 +188,10 @@ def _links_json(made: Store) -> str:
     return json.dumps(links(made), indent=1) + "\n"
 
 
-def _created(place: str, made: Store) -> str:
+def _created(location: str, made: Store) -> str:
     return (
         f"{len(made.items())} items, {made.study.rules.votes} votes each. Paths of the links, at the address "
-        f"that you serve it:\n\n{_link_lines(made)}\nNext: beamsplit study serve {_shown(place)}\n"
+        f"that you serve it:\n\n{_link_lines(made)}\nNext: beamsplit study serve {_shown(location)}\n"
     )
 
 
@@ -180,10 +203,10 @@ def _link_lines(made: Store, base: str = "") -> str:
     return "".join(f"{name:<8}{link}\n" for name, link in lines)
 
 
-def _shown(place: str) -> str:
+def _shown(location: str) -> str:
     from beamsplit.study import database
 
-    return database.display_name(database.parse_url(place))
+    return database.display_name(database.parse_url(location))
 
 
 # Serve
@@ -192,16 +215,22 @@ def _shown(place: str) -> str:
 @study.command(short_help="Serve its pages, and print everybody's link.")
 @_STUDY
 @click.option(
-    "--host", default="127.0.0.1", show_default=True, help="Where to listen; 0.0.0.0 is everywhere."
+    "--host", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0 is every address."
 )
-@click.option("--port", type=click.IntRange(0, 65535), default=8321, show_default=True, help="0: any.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8321,
+    show_default=True,
+    help="Port to listen on; 0 is any free one.",
+)
 @click.option(
     "--public-url",
     metavar="URL",
-    help="Where people find it, if that is another address, such as https://example.org/study "
-    "(a proxy there has to leave out /study).",
+    help="Address at which people find it, if it is another one, such as https://example.org/study "
+    "(a proxy there has to remove /study).",
 )
-def serve(place: str, host: str, port: int, public_url: str | None) -> None:
+def serve(location: str, host: str, port: int, public_url: str | None) -> None:
     """Serve the pages of a study, and print the links to them. Stop and start it as you like.
 
     \b
@@ -212,7 +241,7 @@ def serve(place: str, host: str, port: int, public_url: str | None) -> None:
     from beamsplit.study import open_study, serving
 
     address = None if public_url is None else serving.check_url(public_url)
-    with closing(open_study(place)) as store:
+    with closing(open_study(location)) as store:
 
         def announce(base: str) -> None:
             click.echo(_link_lines(store, base), nl=False)
@@ -226,12 +255,12 @@ def serve(place: str, host: str, port: int, public_url: str | None) -> None:
 # Export and report
 
 
-@study.command(short_help="All votes, as CSV or JSON Lines.")
+@study.command(short_help="Print all votes, as CSV or JSON Lines.")
 @_STUDY
 @click.option("--format", "kind", type=click.Choice(["csv", "jsonl"]), default="csv", show_default=True)
-@click.option("-o", "--output", type=OUTPUT, metavar="FILE", help="Instead of printing.")
-def export(place: str, kind: str, output: Path | None) -> None:
-    """All votes, one a row: the item, who voted (a number, not the link), which side, when.
+@click.option("-o", "--output", type=OUTPUT, metavar="FILE", help="Write to this file instead of printing.")
+def export(location: str, kind: str, output: Path | None) -> None:
+    """Print all votes, one a row: the item, who voted (a number, not the link), which side, when.
 
     \b
     beamsplit study export pilot.db -o votes.csv
@@ -240,7 +269,7 @@ def export(place: str, kind: str, output: Path | None) -> None:
     from beamsplit.study import open_study
     from beamsplit.study.export import export_votes
 
-    with closing(open_study(place)) as store:
+    with closing(open_study(location)) as store:
         text = export_votes(store, kind)
     if output is None:
         click.echo(text, nl=False)
@@ -248,34 +277,36 @@ def export(place: str, kind: str, output: Path | None) -> None:
         write_bytes(output, text.encode())
 
 
-@study.command(short_help="Which list people prefer, and how sure that is.")
+@study.command(short_help="Report which list people prefer.")
 @_STUDY
 @click.option(
     "--bins",
     default="paper",
     show_default=True,
     metavar="HOW",
-    help="By complexity: paper (the mean, give or take a standard deviation), a number of bins with as many "
-    "items each, or edges such as 2.5,3.5.",
+    help="Bins of complexity: paper (the mean plus or minus a standard deviation), a number of bins with as "
+    "many items each, or edges such as 2.5,3.5.",
 )
-@click.option("--include-failed", is_flag=True, help="Also who failed a check of attention.")
+@click.option("--include-failed", is_flag=True, help="Count annotators who failed an attention check, too.")
 @click.option(
     "--draws",
     type=click.IntRange(min=1),
     default=1000,
     show_default=True,
     metavar="N",
-    help="Of the bootstrap.",
+    help="Number of bootstrap samples.",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Write report.json, report.md and the plot (SVG and PNG) there.",
+    help="Write report.json, report.md and the plot (SVG and PNG) to this folder.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
-def report(place: str, bins: str, include_failed: bool, draws: int, out: Path | None, as_json: bool) -> None:
-    """Which list people prefer, how sure that is, by complexity, and how much people agree.
+def report(
+    location: str, bins: str, include_failed: bool, draws: int, out: Path | None, as_json: bool
+) -> None:
+    """Report which list people prefer, how sure that is, by complexity, and how much people agree.
 
     \b
     beamsplit study report pilot.db
@@ -285,7 +316,7 @@ def report(place: str, bins: str, include_failed: bool, draws: int, out: Path | 
     from beamsplit.study.bins import Bins
 
     parts = Bins.parse(bins)
-    with closing(open_study(place)) as store:
+    with closing(open_study(location)) as store:
         found = figures(collect_data(store), bins=parts, include_failed=include_failed, draws=draws)
     tables, text = words.markdown(found), json.dumps(found, indent=1, ensure_ascii=False) + "\n"
     if out is not None:

@@ -1,4 +1,4 @@
-"""`beamsplit tune`: settings of Diverse Beam Search for a purpose."""
+"""`beamsplit tune`: find settings of Diverse Beam Search."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from beamsplit.files import write_bytes
 from beamsplit.strategies.defaults import DEFAULTS
 
 if TYPE_CHECKING:
-    from beamsplit.evaluation import Settings
+    from beamsplit.evaluation import RunSettings
 
 __all__ = ["tune"]
 
 
-@click.command(short_help="Find settings for a purpose.")
+@click.command(short_help="Find good settings on validation data.")
 @click.option(
     "--task",
     required=True,
     type=FILE,
     metavar="TASK",
-    help="A .jsonl of inputs and references, or a task by name.",
+    help="A .jsonl file of inputs and references, or the name of a task.",
 )
 @click.option("--model", required=True, type=MODEL, metavar="MODEL", help="As for beamsplit evaluate.")
 @click.option(
@@ -34,55 +34,83 @@ __all__ = ["tune"]
     default=DEFAULTS["evaluate"].widths.beams,
     show_default=True,
     metavar="N",
-    help="Outputs of an input.",
+    help="Number of outputs per input.",
 )
 @click.option(
     "--metric",
     default="bleu",
     show_default=True,
     metavar="NAME",
-    help="Of quality: bleu, chrf, bleu4, rouge, cider, meteor or spice.",
+    help="Metric of quality: bleu, chrf, bleu4, rouge, cider, meteor or spice.",
 )
-@click.option("--k", type=int, metavar="N", help="Quality is the best of the first N (default: of all).")
+@click.option(
+    "--k", type=int, metavar="N", help="Measure quality as the best of the first N (default: of all)."
+)
 @click.option(
     "--diversity-metric",
     default="distinct-2",
     show_default=True,
     metavar="NAME",
-    help="distinct-N, unique, vendi or spread.",
+    help="Metric of diversity: distinct-N, unique, vendi or spread.",
 )
 @click.option(
-    "--target", default="quality", show_default=True, metavar="NAME", help="quality, diversity or balance."
+    "--target",
+    default="quality",
+    show_default=True,
+    metavar="NAME",
+    help="What to tune for: quality, diversity or balance.",
 )
-@click.option("--keep", type=float, metavar="X", help="For --target diversity (default: 0.98).")
-@click.option("--trials", type=int, default=40, show_default=True, metavar="N", help="Settings to try.")
+@click.option(
+    "--keep",
+    type=float,
+    metavar="X",
+    help="Share of beam search's quality to keep, for --target diversity (default: 0.98).",
+)
+@click.option(
+    "--trials", type=int, default=40, show_default=True, metavar="N", help="Number of settings to try."
+)
 @click.option(
     "--terms",
     metavar="LIST",
-    help=f"Of {', '.join(TERMS)} (default: {', '.join(quick_terms())}; the others are slow).",
+    help=f"Diversity terms to try, with commas: {', '.join(TERMS)} (default: all but slow ones, that is "
+    f"{', '.join(quick_terms())}).",
 )
-@click.option("--max-length", type=int, default=LONGEST, show_default=True, metavar="N", help="Most tokens.")
+@click.option(
+    "--max-length",
+    type=int,
+    default=LONGEST,
+    show_default=True,
+    metavar="N",
+    help="Maximum number of tokens in an output.",
+)
 @with_settings
 @click.option(
-    "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Of the search."
+    "--seed",
+    type=click.IntRange(0, 2**32 - 1),
+    default=0,
+    show_default=True,
+    help="Seed of the search for settings.",
 )
 @click.option(
-    "--out", type=click.Path(path_type=Path), metavar="DIR", help="Write tune.json and tune.md there."
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write tune.json and tune.md to this folder.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-def tune(out: Path | None, as_json: bool, terms: str | None, settings: Settings, **asked: Any) -> None:
-    """Search term, number of groups and strength of Diverse Beam Search on validation data.
+def tune(out: Path | None, as_json: bool, terms: str | None, settings: RunSettings, **asked: Any) -> None:
+    """Search for the best term, number of groups and strength of Diverse Beam Search on validation data.
 
     Prints the settings that no other beats in both quality and diversity, beside beam search of the same
-    width, and the one that suits the target:
+    width, and recommends one for the target:
 
     \b
     quality      the best of the first k; of equals, the most diverse
     diversity    the most diverse that keeps a share of beam search's quality (--keep)
     balance      the largest sum of the gains over beam search, each relative to it
 
-    A run that is stopped goes on when it is started again: with the same seed it tries the same settings,
-    and lists are kept.
+    A run that was stopped is resumed when it is started again: with the same seed it tries the same settings,
+    and decoded lists are kept.
 
     \b
     beamsplit tune --task valid.jsonl --model en-fr

@@ -137,7 +137,7 @@ class Embedding:
 def _check_term(of: object) -> None:
     if isinstance(of, type) or not callable(getattr(of, "soft_penalty", None)):
         raise ArgumentError(
-            f"of must be Hamming(), Cumulative(...) or NGram(...), not {checks.shown(of)}; "
+            f"of must be Hamming(), Cumulative(...) or NGram(...), not {checks.short_repr(of)}; "
             "a term of your own needs a method soft_penalty"
         )
 
@@ -150,7 +150,7 @@ def _own_copy(vectors: Any) -> Tensor:
         return torch.tensor(vectors, device="cpu")
     except (TypeError, ValueError, RuntimeError) as error:
         raise ArgumentError(
-            f"vectors must be a float tensor [vocabulary dimensions], not {checks.shown(vectors)}: "
+            f"vectors must be a float tensor [vocabulary dimensions], not {checks.short_repr(vectors)}: "
             f"{checks.reason(error)}"
         ) from error
 

@@ -122,7 +122,7 @@ def read_term(term: object, where: str = "diversity", known: Collection[str] | N
     known = TERMS if known is None else known
     if not isinstance(name, str) or name not in known:
         hint = checks.nearest(str(name), known, f"there are {', '.join(known)}")
-        raise ArgumentError(f"{where} is {checks.shown(name)}, and there is no such term: {hint}")
+        raise ArgumentError(f"{where} is {checks.short_repr(name)}, and there is no such term: {hint}")
     assert isinstance(table, Mapping)
     settings = {key: value for key, value in table.items() if key != "term"}
     _check_settings(name, settings, where)
@@ -155,7 +155,7 @@ def _write_value(value: Any) -> str:
 
 
 def _settings(name: str) -> set[str]:
-    """The names of the settings that one may give."""
+    """Return the names of the settings that one may give."""
     return {each.name for each in fields(term_class(name)) if each.init} - {_VECTORS}
 
 

@@ -1,13 +1,13 @@
-"""Experiments: methods of decoding, compared on a task by their figures.
+"""Run experiments: compare methods of decoding on a task by their figures.
 
-run(read_experiment(Path("experiment.toml")), Settings(data="data/"))      figures, ready for JSON
+run(read_experiment(Path("experiment.toml")), RunSettings(data="data/"))      figures, ready for JSON
 markdown(...)                                                              the same as tables
 """
 
 from beamsplit.evaluation.decoding import Cache, decode_cached
 from beamsplit.evaluation.experiment import Experiment, experiment_of, read_experiment
 from beamsplit.evaluation.methods import Method, Saved
-from beamsplit.evaluation.running import Settings, run
+from beamsplit.evaluation.running import RunSettings, run
 from beamsplit.evaluation.tables import markdown
 from beamsplit.evaluation.tasks import TASKS, Task, read_task
 from beamsplit.loading import load_model
@@ -17,8 +17,8 @@ __all__ = [
     "Cache",
     "Experiment",
     "Method",
+    "RunSettings",
     "Saved",
-    "Settings",
     "Task",
     "decode_cached",
     "experiment_of",

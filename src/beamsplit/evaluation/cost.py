@@ -1,4 +1,4 @@
-"""What methods cost: time, taking turns on the same inputs, and memory, each in a process of its own."""
+"""Measure what methods cost: time, taking turns on the same inputs, and memory, each in its own process."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _MEGABYTE = 2**20
 
 
 def cost(experiment: Experiment, model: StepModel, inputs: Inputs, device: str | None) -> dict[str, Any]:
-    """By method: seconds, how that compares with the first method's in the same turn, and peak memory.
+    """Return for each method its seconds, their ratio to the first method's in that turn, and peak memory.
 
     One batch of inputs is decoded. Machines change their pace from minute to minute, so a ratio is taken
-    within each turn, and its median and quartiles are told.
+    within each turn, and its median and quartiles are returned.
     """
     assert experiment.cost is not None
     methods = [method for method in experiment.methods if isinstance(method, Method)]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from beamsplit.checks import is_whole, number, shown
+from beamsplit.checks import is_whole, number, short_repr
 from beamsplit.errors import ArgumentError
 from beamsplit.files import AnyPath, read_json_lines
 
@@ -69,7 +69,7 @@ def _pairs(path: AnyPath, source: str, target: str) -> Iterator[Pair]:
     for where, row in read_json_lines(path):
         sentence, translations = field_of(row, source, where), field_of(row, target, where)
         if not isinstance(sentence, str):
-            raise ArgumentError(f"{where}: {source} must be a string, not {shown(sentence)}")
+            raise ArgumentError(f"{where}: {source} must be a string, not {short_repr(sentence)}")
         several = [translations] if isinstance(translations, str) else translations
         yield Pair(sentence.strip(), stripped_texts(several, target, where))
 
@@ -127,7 +127,7 @@ def picture_id(value: Any, key: str, where: str) -> str:
     if is_whole(value):
         return str(value)
     if not isinstance(value, str) or not value.strip():
-        raise ArgumentError(f"{where}: {key} must be a number or a name, not {shown(value)}")
+        raise ArgumentError(f"{where}: {key} must be a number or a name, not {short_repr(value)}")
     return value.strip()
 
 
@@ -137,7 +137,7 @@ def picture_id(value: Any, key: str, where: str) -> str:
 def field_of(row: Any, key: str, where: str) -> Any:
     """Return the value that a JSON object has under a key."""
     if not isinstance(row, dict):
-        raise ArgumentError(f"{where}: must be an object with {key!r}, not {shown(row)}")
+        raise ArgumentError(f"{where}: must be an object with {key!r}, not {short_repr(row)}")
     if key not in row:
         raise ArgumentError(f"{where}: no {key!r} (it has: {join_names(row)})")
     return row[key]
@@ -152,7 +152,7 @@ def join_names(names: Iterable[str]) -> str:
 def check_list(value: Any, key: str, where: str) -> list[Any]:
     """Return the value; raise if it is not a list."""
     if not isinstance(value, list):
-        raise ArgumentError(f"{where}: {key} must be a list, not {shown(value)}")
+        raise ArgumentError(f"{where}: {key} must be a list, not {short_repr(value)}")
     return value
 
 
@@ -162,4 +162,4 @@ def stripped_texts(values: Any, key: str, where: str) -> tuple[str, ...]:
         return tuple(filter(None, map(str.strip, check_list(values, key, where))))
     except TypeError as error:
         odd = next(value for value in values if not isinstance(value, str))
-        raise ArgumentError(f"{where}: {key} must be text, not {shown(odd)}") from error
+        raise ArgumentError(f"{where}: {key} must be text, not {short_repr(odd)}") from error

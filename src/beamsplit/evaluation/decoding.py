@@ -74,16 +74,16 @@ class Cache:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def file(self, model: StepModel, settings: dict[str, Any]) -> _File:
+    def file(self, model: StepModel, settings: dict[str, Any]) -> _CacheFile:
         kind = fingerprint(model)
         if kind is None:
-            return _File(None, {})
+            return _CacheFile(None, {})
         about = {"model": kind, "beamsplit": beamsplit.__version__, **settings}
         name = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:24]
-        return _File(self._folder / f"{name}.jsonl", about)
+        return _CacheFile(self._folder / f"{name}.jsonl", about)
 
 
-class _File:
+class _CacheFile:
     """A line about the file, then one for each input; without a path, nothing is kept beyond this run."""
 
     def __init__(self, path: Path | None, about: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""An experiment as a small file: which task and model, which methods, which figures.
+"""Read experiments, which are small files: which task and model, which methods, which figures.
 
 title = "Captions of COCO pictures"
 task = "coco.test"
@@ -65,12 +65,12 @@ class Experiment:
 
 
 def read_experiment(path: Path) -> Experiment:
-    """An experiment from its file."""
+    """Return the experiment of a file."""
     return experiment_of(read_toml(path), str(path), path.parent)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """What the file says."""
+    """Return the content of a TOML file."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -82,7 +82,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 def experiment_of(
     content: Mapping[str, Any], source: str = "the experiment", folder: Path = Path()
 ) -> Experiment:
-    """The same from what such a file says; files that it names are looked for in the folder."""
+    """Return the experiment of a file's content; files that it names are looked for in the folder."""
     checks.known_keys(content, {each.name for each in fields(Experiment)}, source)
     for each in fields(Experiment):
         if each.default is MISSING and each.name not in content:
@@ -118,10 +118,14 @@ def _check(made: Experiment, source: str) -> None:
 def _check_kinds(made: Experiment, source: str) -> None:
     for name in ("task", "model", "title", "mbr"):
         if not isinstance(getattr(made, name), str):
-            raise ArgumentError(f"{name} in {source} must be text, not {checks.shown(getattr(made, name))}")
+            raise ArgumentError(
+                f"{name} in {source} must be text, not {checks.short_repr(getattr(made, name))}"
+            )
     for name in ("metrics", "lists", "oracle", "distinct", "seeds"):
         if not isinstance(getattr(made, name), tuple):
-            raise ArgumentError(f"{name} in {source} must be a list, not {checks.shown(getattr(made, name))}")
+            raise ArgumentError(
+                f"{name} in {source} must be a list, not {checks.short_repr(getattr(made, name))}"
+            )
     if not isinstance(made.show, tuple):
         checks.at_least(f"show in {source}", made.show, 0)
 

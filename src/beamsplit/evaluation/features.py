@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from beamsplit.checks import reason, shown
+from beamsplit.checks import reason, short_repr
 from beamsplit.errors import ArgumentError
 from beamsplit.evaluation.datasets import join_names
 from beamsplit.files import AnyPath, check_extension, read_bytes
@@ -48,8 +48,8 @@ class Features:
         missing = [image for image in images if image not in self._rows]
         if missing:
             raise ArgumentError(
-                f"no features of picture {shown(missing[0])}: {len(missing)} of {len(images)} are missing "
-                f"from the {len(self.images)} there are, read the features that belong to them"
+                f"no features of picture {short_repr(missing[0])}: {len(missing)} of {len(images)} are "
+                f"missing from the {len(self.images)} there are, read the features that belong to them"
             )
         return self.values[[self._rows[image] for image in images]]
 
@@ -60,14 +60,14 @@ def _check(images: Sequence[str], values: Tensor) -> None:
         raise ArgumentError(f"{len(images)} pictures and {len(values)} rows of features: give as many")
     for image in images:
         if not isinstance(image, str):
-            raise ArgumentError(f"a picture's id must be a string, not {shown(image)}")
+            raise ArgumentError(f"a picture's id must be a string, not {short_repr(image)}")
     if len(set(images)) != len(images):
         image, times = Counter(images).most_common(1)[0]
-        raise ArgumentError(f"picture {shown(image)} is there {times} times: give each once")
+        raise ArgumentError(f"picture {short_repr(image)} is there {times} times: give each once")
     # The sum is quick. If it is finite, all values are; if not, it may only have overflowed.
     if not values.sum().isfinite() and not (finite := values.isfinite().all(dim=1)).all():
         image = images[finite.tolist().index(False)]
-        raise ArgumentError(f"the features of picture {shown(image)} are not finite numbers")
+        raise ArgumentError(f"the features of picture {short_repr(image)} are not finite numbers")
 
 
 def _check_rows(values: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""From scores to figures: values, how sure they are, and how they compare with the first method's."""
+"""Turn scores into figures: values, their intervals, and how they compare with the first method's."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["by_part", "figures", "signatures"]
 
 
 def figures(measured: Iterable[Measured], rows: Sequence[int], draws: int) -> dict[str, Any]:
-    """By metric and method: the figure for these inputs, its interval, and how it compares with the first."""
+    """Return figures for these inputs by metric and method: value, interval, comparison with the first."""
     return {each.metric.name: _of_methods(each, rows, draws) for each in measured}
 
 
 def by_part(measured: Sequence[Measured], parts: Mapping[str, Sequence[int]], draws: int) -> dict[str, Any]:
-    """The same for parts of the inputs."""
+    """Return the figures for parts of the inputs."""
     # A corpus figure of a part would have to be measured anew.
     usable = [each for each in measured if resamples(each.metric)]
     return {
@@ -32,7 +32,7 @@ def by_part(measured: Sequence[Measured], parts: Mapping[str, Sequence[int]], dr
 
 
 def signatures(measured: Iterable[Measured]) -> dict[str, str]:
-    """How each metric was measured."""
+    """Return the signature of each metric, which says how it was measured."""
     return {each.metric.name: next(iter(each.scores.values()))[0].signature for each in measured}
 
 
@@ -49,7 +49,7 @@ def _of_methods(measured: Measured, rows: Sequence[int], draws: int) -> dict[str
 
 
 def _mean(runs: Sequence[Score], metric: Metric, rows: Sequence[int]) -> Score:
-    """Of these inputs, the mean over seeds."""
+    """Return the score of these inputs, the mean over seeds."""
     statistics = torch.stack([run.statistics[list(rows)] for run in runs]).mean(0)
     return Score(runs[0].name, float(metric.score(statistics.sum(0))), runs[0].signature, statistics)
 

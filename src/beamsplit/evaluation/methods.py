@@ -83,7 +83,7 @@ def _check_table(table: Any, where: str) -> None:
 
 
 def _instead(kind: object) -> str:
-    """What a file is to say now, where it said `kind` before."""
+    """Return what a file is to say now, where it labels `kind` before."""
     if kind == "lists":
         return "leave it out, since a 'file' is enough"
     return f"write strategy = {_quoted(_BEFORE.get(str(kind), kind))}"
@@ -107,12 +107,12 @@ def _methods(name: str, table: Mapping[str, Any], where: str) -> Iterator[Method
         return
     fixed = {key: value for key, value in table.items() if key != _VARY}
     several = _together(table[_VARY], _may_vary(fixed, where), f"{where}: vary")
-    said = [_said(*next(iter(varied.items()))) for varied in several]
-    if len(set(said)) < len(said):  # the first setting alone does not tell them apart
-        said = [_said(name, varied) for varied in several]
-    for varied, told in zip(several, said, strict=True):
+    labels = [_setting_text(*next(iter(varied.items()))) for varied in several]
+    if len(set(labels)) < len(labels):  # the first setting alone does not tell them apart
+        labels = [_setting_text(name, varied) for varied in several]
+    for varied, label in zip(several, labels, strict=True):
         spec = StrategySpec.of_table({**fixed, **varied}, where)
-        yield Method(name=f"{name} {told}", spec=spec, family=name, varied=varied)
+        yield Method(name=f"{name} {label}", spec=spec, family=name, varied=varied)
 
 
 def _may_vary(table: Mapping[str, Any], where: str) -> set[str]:
@@ -123,14 +123,14 @@ def _may_vary(table: Mapping[str, Any], where: str) -> set[str]:
     return strategy_fields(name) | set(OPTIONS) - {"strategy"}
 
 
-def _said(key: str, value: Any) -> str:
+def _setting_text(key: str, value: Any) -> str:
     if isinstance(value, Mapping):
-        return " ".join(_said(*each) for each in value.items())
+        return " ".join(_setting_text(*each) for each in value.items())
     return f"{key}={value}"
 
 
 def _together(vary: Any, allowed: Collection[str], where: str) -> list[dict[str, Any]]:
-    """`{groups = [1, 2], beams_per_group = [4, 2]}`: the lists are gone through side by side."""
+    """Return the settings that vary, side by side: of `{groups = [1, 2], beams_per_group = [4, 2]}`, two."""
     lists = list(vary.values()) if isinstance(vary, Mapping) else []
     if not lists or not all(isinstance(each, list) and each for each in lists):
         raise ArgumentError(f"{where} must be lists by setting, such as {{ strength = [0.2, 0.5] }}")

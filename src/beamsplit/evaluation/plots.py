@@ -40,7 +40,7 @@ Results = Mapping[str, Any]
 Found = Mapping[str, Any]  # one figure: its value, and where it may lie as well
 ByMethod = Mapping[str, Found]
 Label = tuple[float, float, str, str]  # where, what, and in which colour
-Places = NDArray[np.float64]
+Positions = NDArray[np.float64]
 
 # Okabe and Ito's, for the colour-blind too; grey stands for their yellow, which is too light for a line.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
@@ -80,7 +80,7 @@ _STYLE = {
 
 
 def plots(results: Results) -> dict[str, Figure]:
-    """The pictures that these results allow, by name."""
+    """Return the plots that these results allow, by name."""
     with style():
         made = {
             "oracle": _oracle(results),
@@ -92,7 +92,7 @@ def plots(results: Results) -> dict[str, Figure]:
 
 
 def save(results: Results, folder: Path, stem: str, formats: Sequence[str] = ("svg", "png")) -> list[Path]:
-    """The same as files; the same results make the same bytes."""
+    """Write the plots as files, and return their paths. The same results make the same bytes."""
     for each in formats:
         if each not in _METADATA:
             raise ArgumentError(f"formats has {each!r}: there are {', '.join(_METADATA)}")
@@ -107,7 +107,7 @@ def save(results: Results, folder: Path, stem: str, formats: Sequence[str] = ("s
 
 
 def content(figure: Figure, kind: str) -> bytes:
-    """A file's: the same figure makes the same bytes."""
+    """Return a figure as the content of a file. The same figure makes the same bytes."""
     buffer = io.BytesIO()
     with style():
         figure.savefig(buffer, format=kind, metadata=_METADATA[kind])
@@ -115,7 +115,7 @@ def content(figure: Figure, kind: str) -> bytes:
 
 
 def style() -> AbstractContextManager[None]:
-    """Our settings of matplotlib for a while, whatever the reader's are before and after."""
+    """Use our settings of matplotlib for the length of a block."""
     ours: AbstractContextManager[None] = _need("matplotlib.style").context(["default", _STYLE])
     return ours
 
@@ -162,7 +162,7 @@ def _series(results: Results) -> list[_Series]:
 
 
 def _first_varied(varied: Mapping[str, Any]) -> tuple[str, Any]:
-    """`{"mmi": {"strength": 0.1}}` varies a strength."""
+    """Return the first setting that varies: of `{"mmi": {"strength": 0.1}}`, the strength."""
     key, value = next(iter(varied.items()), ("", None))
     return _first_varied(value) if isinstance(value, Mapping) and len(value) == 1 else (key, value)
 
@@ -172,7 +172,7 @@ def _texts(results: Results) -> list[str]:
 
 
 def _oracles(figures: Mapping[str, ByMethod], metric: str) -> dict[int, ByMethod]:
-    """By k, the smallest first."""
+    """Return the oracle figures of a metric by k, the smallest first."""
     before = f"oracle_{metric}@"
     found = {
         int(name.removeprefix(before)): each for name, each in figures.items() if name.startswith(before)
@@ -181,7 +181,7 @@ def _oracles(figures: Mapping[str, ByMethod], metric: str) -> dict[int, ByMethod
 
 
 def _quality(results: Results) -> _Measured | None:
-    """The best of the largest k by the first metric; also of a part of the results."""
+    """Return the oracle figure of the largest k by the first metric, also for a part of the results."""
     metrics = _texts(results)
     if not metrics:
         return None
@@ -198,7 +198,7 @@ def _diversity(results: Results) -> _Measured | None:
 
 
 def _few(results: Results) -> bool:
-    """Whether each method can have a colour of its own."""
+    """Return whether each method can have a colour of its own."""
     return len(results["methods"]) <= len(_COLOURS)
 
 
@@ -217,7 +217,7 @@ def _best_of(k: int) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value that was varied, which may be a table such as that of a diversity term."""
+    """Return the text of a value that was varied, which may be a table such as that of a term."""
     if _is_number(value):
         return f"{value:g}"
     return " ".join(map(str, value.values())) if isinstance(value, Mapping) else str(value)
@@ -242,8 +242,8 @@ def _oracle(results: Results) -> Figure | None:
         return None
     figure, panels = _panels(results, len(found))
     for axes, (metric, by_k) in zip(panels, found.items(), strict=True):
-        for place, name in enumerate(results["methods"]):
-            _line(axes, list(by_k), [by_method[name] for by_method in by_k.values()], name, place)
+        for series_index, name in enumerate(results["methods"]):
+            _line(axes, list(by_k), [by_method[name] for by_method in by_k.values()], name, series_index)
         _scale(axes, list(by_k))
         axes.set(title=_named(metric), xlabel="best of k")
     _legend(figure, panels[0].lines)
@@ -258,11 +258,11 @@ def _tradeoff(results: Results) -> Figure | None:
     axes.set(xlabel=diversity.title, ylabel=quality.title)
     axes.margins(0.1)
     labels: list[Label] = []
-    for place, series in enumerate(_series(results)):
+    for series_index, series in enumerate(_series(results)):
         x, y = ([of.by_method[name] for name in series.methods] for of in (diversity, quality))
-        _points(axes, x, y, series, place)
+        _points(axes, x, y, series, series_index)
         for across, up, text in zip(x, y, series.labels, strict=True):
-            labels.append((across["value"], up["value"], text, _look(place)["color"]))
+            labels.append((across["value"], up["value"], text, _look(series_index)["color"]))
     families = [line for line, series in zip(axes.lines, _series(results), strict=True) if series.key]
     if families:
         _legend(figure, families)
@@ -297,8 +297,8 @@ def _sweep(results: Results, series: _Series) -> Figure | None:
     # What the sweep is compared with, if there is a method of which nothing was varied.
     first = next((each.name for each in _series(results) if not each.key), None)
     lines = [
-        _swept(panels[0], series, _Measured(_best_of(k), by_method), place, first)
-        for place, (k, by_method) in enumerate(by_k.items())
+        _swept(panels[0], series, _Measured(_best_of(k), by_method), series_index, first)
+        for series_index, (k, by_method) in enumerate(by_k.items())
     ]
     if metric:
         panels[0].set_title(_named(metric))
@@ -320,7 +320,7 @@ def _sweep(results: Results, series: _Series) -> Figure | None:
 def _panels(
     results: Results, count: int, *, height: float | None = None, sharey: bool = False
 ) -> tuple[Figure, list[Axes]]:
-    """So many, in rows, beneath the title."""
+    """Make so many panels in rows, beneath the title."""
     columns = {1: 1, 2: 2, 4: 2}.get(count, 3)
     rows = math.ceil(count / columns)
     height = height or {1: 4.5, 2: 3.1 * rows + 1, 3: 2.6 * rows + 1}[columns]
@@ -334,27 +334,27 @@ def _panels(
     return figure, panels[:count]
 
 
-def _look(place: int) -> dict[str, Any]:
+def _look(series_index: int) -> dict[str, Any]:
     return {
-        "color": _COLOURS[place % len(_COLOURS)],
-        "marker": _MARKERS[place % len(_MARKERS)],
+        "color": _COLOURS[series_index % len(_COLOURS)],
+        "marker": _MARKERS[series_index % len(_MARKERS)],
         "markeredgecolor": "white",
         "markeredgewidth": 0.5,
         "markersize": 7.5,
     }
 
 
-def _line(axes: Axes, x: Sequence[float], found: Sequence[Found], label: str, place: int) -> Line2D:
-    """Values, and a band where they may lie."""
-    [line] = axes.plot(x, [each["value"] for each in found], label=label, **_look(place))
+def _line(axes: Axes, x: Sequence[float], found: Sequence[Found], label: str, series_index: int) -> Line2D:
+    """Draw a line of values, with a band for their intervals."""
+    [line] = axes.plot(x, [each["value"] for each in found], label=label, **_look(series_index))
     if all("low" in each for each in found):
         axes.fill_between(x, *_ends(found), color=line.get_color(), alpha=0.13, linewidth=0)
     return line
 
 
-def _points(axes: Axes, x: Sequence[Found], y: Sequence[Found], series: _Series, place: int) -> None:
-    """Values with where they may lie, and a line through those of a family."""
-    look = _look(place)
+def _points(axes: Axes, x: Sequence[Found], y: Sequence[Found], series: _Series, series_index: int) -> None:
+    """Draw points with their intervals, and a line through those of a family."""
+    look = _look(series_index)
     across, up = ([each["value"] for each in found] for found in (x, y))
     thin = {"colors": look["color"], "linewidth": 0.8, "alpha": 0.5}
     if all("low" in each for each in x):
@@ -366,22 +366,22 @@ def _points(axes: Axes, x: Sequence[Found], y: Sequence[Found], series: _Series,
 
 
 def _gains(axes: Axes, others: Sequence[str], parts: Sequence[ByMethod]) -> None:
-    """Methods side by side in each part."""
+    """Draw the gains of methods side by side, for each part."""
     axes.axhline(0, color=_DARK, linewidth=1)
     axes.grid(visible=False, axis="x")
     step = min(0.16, 0.8 / len(others))
-    for place, name in enumerate(others):
+    for series_index, name in enumerate(others):
         found = [part[name]["against_first"] for part in parts]
-        x = [part + (place - (len(others) - 1) / 2) * step for part in range(len(parts))]
+        x = [part + (series_index - (len(others) - 1) / 2) * step for part in range(len(parts))]
         # The first method has a colour too, elsewhere.
-        look = _look(place + 1) | {"markeredgewidth": 0}  # which would hide short intervals
+        look = _look(series_index + 1) | {"markeredgewidth": 0}  # which would hide short intervals
         axes.vlines(x, *_ends(found), colors=look["color"], linewidth=1.4)
         axes.plot(x, [each["difference"] for each in found], linestyle="none", label=name, **look)
     axes.set_xlim(-0.5, len(parts) - 0.5)
 
 
-def _swept(axes: Axes, series: _Series, measured: _Measured, place: int, first: str | None) -> Line2D:
-    """Figures against what was varied, and the first method's beside them."""
+def _swept(axes: Axes, series: _Series, measured: _Measured, series_index: int, first: str | None) -> Line2D:
+    """Draw figures against what was varied, beside that of the first method."""
     values, order = series.values, list(range(len(series.values)))
     if all(map(_is_number, values)):
         order.sort(key=values.__getitem__)
@@ -390,7 +390,7 @@ def _swept(axes: Axes, series: _Series, measured: _Measured, place: int, first: 
         values = order
         axes.set_xticks(values, series.labels)
     found = [measured.by_method[series.methods[each]] for each in order]
-    line = _line(axes, [values[each] for each in order], found, measured.title, place)
+    line = _line(axes, [values[each] for each in order], found, measured.title, series_index)
     if first:
         axes.axhline(measured.by_method[first]["value"], label=first, **_DASHED | {"color": line.get_color()})
     return line
@@ -401,25 +401,25 @@ def _ends(found: Sequence[Found]) -> tuple[list[float], list[float]]:
 
 
 def _scale(axes: Axes, values: Sequence[float]) -> None:
-    """Linear or logarithmic, whichever keeps the values further apart, with numbers that do not overlap."""
+    """Make the axis linear or logarithmic, whichever keeps values apart; its numbers do not overlap."""
     straight, logs = sorted(values), [math.log(value) if value > 0 else -math.inf for value in sorted(values)]
     logarithmic = straight[0] > 0 and _nearest(logs) > _nearest(straight)
     if logarithmic:
         axes.set_xscale("log")
-    places = logs if logarithmic else straight
+    positions = logs if logarithmic else straight
     kept = [0]
-    for each in range(1, len(places)):
-        if places[each] - places[kept[-1]] >= _APART * (places[-1] - places[0]):
+    for each in range(1, len(positions)):
+        if positions[each] - positions[kept[-1]] >= _APART * (positions[-1] - positions[0]):
             kept.append(each)
     ticks = [straight[each] for each in kept]
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.minorticks_off()
 
 
-def _nearest(places: Sequence[float]) -> float:
-    """The smallest gap, as a part of the whole."""
-    whole = places[-1] - places[0]
-    return min((b - a for a, b in pairwise(places)), default=0.0) / whole if whole else 0.0
+def _nearest(positions: Sequence[float]) -> float:
+    """Return the smallest gap, as a part of the whole."""
+    whole = positions[-1] - positions[0]
+    return min((b - a for a, b in pairwise(positions)), default=0.0) / whole if whole else 0.0
 
 
 def _legend(figure: Figure, lines: Sequence[Line2D]) -> None:
@@ -435,7 +435,7 @@ def _legend(figure: Figure, lines: Sequence[Line2D]) -> None:
 
 
 def _write(figure: Figure, axes: Axes, labels: Sequence[Label]) -> None:
-    """Each label on the side of its point where it covers least."""
+    """Write each label on the side of its point where it covers least."""
     figure.draw_without_rendering()  # only now is it known where things are
     drawn = _drawn(axes)
     taken: list[BboxBase] = []
@@ -450,12 +450,12 @@ def _write(figure: Figure, axes: Axes, labels: Sequence[Label]) -> None:
 
 
 def _darker(colour: str) -> str:
-    """Letters are thinner than markers."""
+    """Return a darker colour for letters, which are thinner than markers."""
     return "#" + "".join(f"{int(colour[at : at + 2], 16) * 3 // 4:02x}" for at in (1, 3, 5))
 
 
 def _moved(note: Annotation, side: tuple[float, float]) -> BboxBase:
-    """Where a label is, in pixels, when it is put there."""
+    """Return where a label is, in pixels, if it is moved so far."""
     across, up = side
     note.set_position(side)
     note.set_horizontalalignment("left" if across > 0 else "right" if across < 0 else "center")
@@ -463,8 +463,8 @@ def _moved(note: Annotation, side: tuple[float, float]) -> BboxBase:
     return note.get_window_extent()
 
 
-def _drawn(axes: Axes) -> Places:
-    """Where there is a line, an interval or a point: many places in pixels, [n 2]."""
+def _drawn(axes: Axes) -> Positions:
+    """Return where there are lines, intervals or points: many positions in pixels, [n 2]."""
     paths = [np.asarray(line.get_xydata()) for line in axes.lines]
     paths += [np.asarray(path.vertices) for each in axes.collections for path in each.get_paths()]
     along = np.linspace(0, 1, 40)[:, None, None]
@@ -475,8 +475,8 @@ def _drawn(axes: Axes) -> Places:
     return np.concatenate(found)
 
 
-def _covered(box: BboxBase, inside: BboxBase, drawn: Places, taken: Sequence[BboxBase]) -> int:
-    """How much is beneath a label; other labels, and leaving the picture, count most."""
+def _covered(box: BboxBase, inside: BboxBase, drawn: Positions, taken: Sequence[BboxBase]) -> int:
+    """Return how much a label covers; other labels, and leaving the plot, count most."""
     box = box.padded(1)
     beneath = int(((drawn > box.min) & (drawn < box.max)).all(1).sum())
     outside = not (inside.contains(*box.min) and inside.contains(*box.max))

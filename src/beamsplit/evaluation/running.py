@@ -1,4 +1,4 @@
-"""An experiment from beginning to end: read, decode, measure, compare."""
+"""Run an experiment from beginning to end: read, decode, measure, compare."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from beamsplit.evaluation.experiment import Experiment
 from beamsplit.evaluation.figures import by_part, figures, signatures
 from beamsplit.evaluation.methods import Method, Saved
 from beamsplit.evaluation.saved import read_lists
-from beamsplit.evaluation.scoring import Lists, check_metrics, measured
+from beamsplit.evaluation.scoring import ListsByMethod, check_metrics, measured
 from beamsplit.evaluation.tasks import Task, read_task
 from beamsplit.hypotheses import Hypotheses
 from beamsplit.loading import load_model
@@ -30,14 +30,14 @@ from beamsplit.models import Complexity
 from beamsplit.models.complexity import split
 from beamsplit.strategies.defaults import BATCH_SIZE
 
-__all__ = ["PARTS", "Prepared", "Settings", "lists_of", "prepare", "run"]
+__all__ = ["PARTS", "Prepared", "RunSettings", "lists_of", "prepare", "run"]
 
 PARTS = ("simple", "average", "complex")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
-    """Where things are, and how hard to look."""
+class RunSettings:
+    """How to run an experiment: where its data and its cache are, on what device, and how much of it."""
 
     data: str | None = None
     cache: Path = Path(".beamsplit-cache")
@@ -49,20 +49,20 @@ class Settings:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A task and the model for it, less what the model does not take."""
+    """A task and the model for it, without the inputs that the model does not take."""
 
     task: Task
     model: StepModel | None
     refused: int
 
 
-def run(experiment: Experiment, settings: Settings, model: StepModel | None = None) -> dict[str, Any]:
-    """All figures of an experiment, ready for JSON; a model that you give stands for the one it names."""
+def run(experiment: Experiment, settings: RunSettings, model: StepModel | None = None) -> dict[str, Any]:
+    """Return all figures of an experiment, ready for JSON. A `model` replaces the one that it names."""
     check_metrics(experiment)
     prepared = prepare(experiment, settings, model)
     task = prepared.task
     parts = _parts(task) if experiment.split else {}
-    places = _places(experiment.show, task, parts)
+    chosen = _examples_to_show(experiment.show, task, parts)
     settings.cache.mkdir(parents=True, exist_ok=True)  # if that is refused, better now
     lists = {method.name: lists_of(method, prepared, experiment, settings) for method in experiment.methods}
     experiment = replace(experiment, oracle=_oracles(experiment.oracle, lists))
@@ -89,7 +89,7 @@ def run(experiment: Experiment, settings: Settings, model: StepModel | None = No
         "signatures": signatures(scores),
         "figures": figures(scores, range(len(task.ids)), settings.draws),
         "parts": {by: by_part(scores, rows, settings.draws) for by, rows in parts.items()},
-        "examples": _shown(places, task, lists),
+        "examples": _shown_examples(chosen, task, lists),
     }
     if experiment.cost is not None:
         # Only what has a name can be loaded in a process of its own.
@@ -98,7 +98,7 @@ def run(experiment: Experiment, settings: Settings, model: StepModel | None = No
     return found
 
 
-def _cost(experiment: Experiment, prepared: Prepared, settings: Settings) -> dict[str, Any]:
+def _cost(experiment: Experiment, prepared: Prepared, settings: RunSettings) -> dict[str, Any]:
     if prepared.model is None:
         raise ArgumentError(
             "cost is for methods that decode, and all of these are lists in files: leave it out"
@@ -110,9 +110,9 @@ def _cost(experiment: Experiment, prepared: Prepared, settings: Settings) -> dic
 
 
 def prepare(
-    experiment: Experiment, settings: Settings, model: StepModel | None = None, *, scored: bool = True
+    experiment: Experiment, settings: RunSettings, model: StepModel | None = None, *, scored: bool = True
 ) -> Prepared:
-    """What an experiment is about, ready to be decoded; without references, if nothing is to be scored."""
+    """Read the task and load the model; the task needs no references if nothing is scored."""
     whole = read_task(experiment.task, lambda: data_folder(settings.data), scored=scored)
     task = whole.some(settings.limit or experiment.limit)
     if all(isinstance(method, Saved) for method in experiment.methods):
@@ -120,7 +120,7 @@ def prepare(
     model = model or load_model(experiment.model, settings.device)
     for method in experiment.methods:
         if isinstance(method, Method):
-            # What a method needs and the model lacks is said now, not when its turn comes.
+            # Raise now if the model lacks what a method needs, not when its turn comes.
             method.make(model)
     if task.pictures:
         task = _looked_at(task, model)
@@ -141,17 +141,17 @@ def _looked_at(task: Task, model: Any) -> Task:
 
 
 def _accepted(model: Any, task: Task) -> list[int]:
-    """The inputs that the model takes: one too long for it must not stop an experiment."""
+    """Return the indices of the inputs that the model takes: one that is too long must not stop all."""
     accepts = accepts_of(model)
-    places = range(len(task.ids))
-    accepted = [place for place in places if accepts is None or accepts(task.inputs[place])]
+    inputs = enumerate(task.inputs)
+    accepted = [index for index, each in inputs if accepts is None or accepts(each)]
     if not accepted:
         raise ArgumentError(f"{type(model).__name__} takes none of the {len(task.ids)} inputs of {task.name}")
     return accepted
 
 
 def _parts(task: Task) -> dict[str, dict[str, list[int]]]:
-    """The inputs of each part, by people's scores where there are any, and by predicted ones for pictures."""
+    """Return the inputs of each part: by people's scores if there are any, by predicted ones for pictures."""
     found = {}
     if isinstance(task.inputs, Tensor):
         found["predicted"] = split(Complexity.load().predict(task.inputs))
@@ -162,18 +162,18 @@ def _parts(task: Task) -> dict[str, dict[str, list[int]]]:
             f"split is for pictures or inputs with a difficulty, and {task.name} has neither: leave it out"
         )
     return {
-        by: {part: [place for place, name in enumerate(names) if name == part] for part in PARTS}
+        by: {part: [index for index, name in enumerate(names) if name == part] for part in PARTS}
         for by, names in found.items()
     }
 
 
-# Lists
+# ListsByMethod
 
 
 def lists_of(
-    method: Method | Saved, prepared: Prepared, experiment: Experiment, settings: Settings
+    method: Method | Saved, prepared: Prepared, experiment: Experiment, settings: RunSettings
 ) -> list[list[Example]]:
-    """A method's lists for all inputs, once for each seed."""
+    """Return a method's lists for all inputs, once for each seed."""
     task = prepared.task
     if isinstance(method, Saved):
         return [read_lists(method.file, task.ids, task.references)]
@@ -196,7 +196,7 @@ def lists_of(
 
 
 def _warn(method: Method, lists: Sequence[Hypotheses], max_length: int | None) -> None:
-    """Of what makes figures worse than they need be."""
+    """Warn of what makes figures worse than they need be."""
     outputs = [h for found in lists for h in found]
     cut = sum(not h.finished for h in outputs)
     if max_length is not None and cut > len(outputs) / 100:
@@ -214,44 +214,46 @@ def _examples(task: Task, lists: Sequence[Hypotheses]) -> list[Example]:
 
 
 def _text(text: str | None, tokens: tuple[int, ...]) -> str:
-    """A model that has no words has numbers."""
+    """Return the text, or token ids where the model has no words."""
     return " ".join(map(str, tokens)) if text is None else text
 
 
 def _extremes(counts: Iterable[int]) -> dict[str, int]:
-    told = list(counts)
-    return {"fewest": min(told), "most": max(told)}
+    found = list(counts)
+    return {"fewest": min(found), "most": max(found)}
 
 
-def _oracles(asked: Sequence[int], lists: Lists) -> tuple[int, ...]:
-    """As asked, but no more than the longest list has: the best of 20 of 6 is the best of 6."""
+def _oracles(asked: Sequence[int], lists: ListsByMethod) -> tuple[int, ...]:
+    """Return the k that were asked for, but none larger than the longest list."""
     longest = max(len(example.hypotheses) for runs in lists.values() for run in runs for example in run)
     return tuple(dict.fromkeys(min(k, longest) for k in asked))
 
 
-# Lists to look at
+# ListsByMethod to look at
 
 
-def _shown(places: Sequence[tuple[int, str]], task: Task, lists: Lists) -> list[dict[str, Any]]:
+def _shown_examples(
+    chosen: Sequence[tuple[int, str]], task: Task, lists: ListsByMethod
+) -> list[dict[str, Any]]:
     return [
         {
-            "id": task.ids[place],
+            "id": task.ids[index],
             "part": part,
-            "input": task.inputs[place] if isinstance(task.inputs[place], str) else "",
-            "references": list(task.references[place]),
-            "lists": {name: _lines(runs[0][place]) for name, runs in lists.items()},
+            "input": task.inputs[index] if isinstance(task.inputs[index], str) else "",
+            "references": list(task.references[index]),
+            "lists": {name: _lines(runs[0][index]) for name, runs in lists.items()},
         }
-        for place, part in places
+        for index, part in chosen
     ]
 
 
-def _places(
+def _examples_to_show(
     show: tuple[str, ...] | int, task: Task, parts: Mapping[str, Mapping[str, Sequence[int]]]
 ) -> list[tuple[int, str]]:
     if isinstance(show, int):
         # By people's scores rather than by predicted ones; spread, so that nobody chose them.
         by = parts.get("people") or parts.get("predicted") or {"": range(len(task.ids))}
-        return [(place, part) for part, rows in by.items() for place in _spread(rows, show)]
+        return [(index, part) for part, rows in by.items() for index in _spread(rows, show)]
     names = [str(each) for each in show]
     unknown = [each for each in names if each not in task.ids]
     if unknown:
@@ -260,9 +262,9 @@ def _places(
 
 
 def _spread(rows: Sequence[int], count: int) -> list[int]:
-    """So many, each from the middle of its share."""
+    """Return so many rows, evenly spread."""
     count = min(count, len(rows))
-    return [rows[(2 * place + 1) * len(rows) // (2 * count)] for place in range(count)]
+    return [rows[(2 * index + 1) * len(rows) // (2 * count)] for index in range(count)]
 
 
 def _lines(example: Example) -> list[dict[str, Any]]:

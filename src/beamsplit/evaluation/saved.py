@@ -1,4 +1,4 @@
-"""Lists that were made elsewhere, from their file."""
+"""Read lists that were made elsewhere."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _LINE = '{"id": ..., "hypotheses": ["...", ...]}'
 
 
 def read_lists(path: Path, ids: Sequence[str], references: Sequence[tuple[str, ...]]) -> list[Example]:
-    """The lists of these inputs, best first: a line for each, in any order.
+    """Return the lists of these inputs from a file, which has a line for each, in any order.
 
-    A hypothesis is a text, or a table with a "text" and a "log_prob". What is in the file beyond the inputs
-    asked for is left alone, so that one file serves for parts of a task.
+    A hypothesis is a text, or a table with a "text" and a "log_prob". Lists of other inputs are left alone,
+    so that one file serves for parts of a task.
     """
     entries = list(read_json_objects(path, _LINE))
     for where, entry in entries:
@@ -46,7 +46,7 @@ def _example(where: str, entry: dict[str, Any], references: tuple[str, ...]) -> 
     texts: list[Any] = [each.get("text") if isinstance(each, dict) else each for each in given]
     for text in texts:
         if not isinstance(text, str):
-            raise ArgumentError(f"{where} has a hypothesis that is no text: {checks.shown(text)}")
+            raise ArgumentError(f"{where} has a hypothesis that is no text: {checks.short_repr(text)}")
         if not text.strip():
             raise ArgumentError(f"{where} has an empty hypothesis: leave it out")
     log_probs: list[Any] = [each.get("log_prob") for each in given if isinstance(each, dict)]

@@ -1,4 +1,4 @@
-"""From lists to scores: metrics by the names that experiments use, and a cache for the slow ones."""
+"""Score lists: by metrics that have the names that experiments use, with a cache for the slow ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from beamsplit.metrics import DistinctN, Example, Metric, Oracle, Score, TextMet
 from beamsplit.models import storage
 from beamsplit.progress import Progress
 
-__all__ = ["LIST_METRICS", "TEXT_METRICS", "Lists", "Measured", "check_metrics", "measured"]
+__all__ = ["LIST_METRICS", "TEXT_METRICS", "ListsByMethod", "Measured", "check_metrics", "measured"]
 
 TEXT_METRICS: dict[str, Callable[[], TextMetric]] = {
     "bleu": lambda: metrics.SentenceBLEU(normalise=True),
@@ -43,7 +43,7 @@ LIST_METRICS: dict[str, Callable[[Experiment], list[Metric]]] = {
 }
 """Metrics of whole lists, by name."""
 
-Lists = Mapping[str, Sequence[Sequence[Example]]]
+ListsByMethod = Mapping[str, Sequence[Sequence[Example]]]
 """By method: the lists of all inputs, once for each seed."""
 
 _SLOW = ("meteor", "spice")  # which are kept; they look at one text at a time, as CIDEr-D does not
@@ -59,7 +59,7 @@ class Measured:
 
 
 def check_metrics(experiment: Experiment) -> None:
-    """Before hours of decoding."""
+    """Raise if a metric is not known or cannot be used: hours of decoding may follow."""
     for name in (*experiment.metrics, *([experiment.mbr] if experiment.mbr else [])):
         _check_known(name, TEXT_METRICS)
         _ = TEXT_METRICS[name]().signature  # which says so if a package is missing
@@ -73,9 +73,9 @@ def _check_known(name: str, known: Collection[str]) -> None:
 
 
 def measured(
-    experiment: Experiment, lists: Lists, cache: Path, unavailable: dict[str, str]
+    experiment: Experiment, lists: ListsByMethod, cache: Path, unavailable: dict[str, str]
 ) -> Iterator[Measured]:
-    """All metrics of an experiment; for those that cannot be had, the reason is put down."""
+    """Yield the scores of all metrics of an experiment; put down in `unavailable` why some cannot be had."""
     yield from _of_texts(experiment, lists, cache, unavailable)
     if experiment.mbr:
         yield from _by_risk(experiment, lists, unavailable)
@@ -95,7 +95,7 @@ def measured(
 
 
 def _of_texts(
-    experiment: Experiment, lists: Lists, cache: Path, unavailable: dict[str, str]
+    experiment: Experiment, lists: ListsByMethod, cache: Path, unavailable: dict[str, str]
 ) -> Iterator[Measured]:
     chosen = {name: _kept(name, cache) for name in experiment.metrics}
     # Method by method, since several metrics look at the same tokens of a method's texts.
@@ -112,21 +112,21 @@ def _of_texts(
                     _do_without(name, error, unavailable)
                 bar.advance()
     for name, metric in chosen.items():
-        for place, k in enumerate(experiment.oracle if name not in unavailable else ()):
+        for index, k in enumerate(experiment.oracle if name not in unavailable else ()):
             yield Measured(
                 Oracle(metric, k),
-                {method: [run[place] for run in runs] for method, runs in scores[name].items()},
+                {method: [run[index] for run in runs] for method, runs in scores[name].items()},
             )
 
 
 def _do_without(name: str, error: metrics.Unavailable, unavailable: dict[str, str]) -> None:
-    """What can be measured is; the reason goes to the reader and into the results."""
+    """Print why a metric is left out, and put it down for the results."""
     print(f"without {name}: {error}", file=sys.stderr)
     unavailable[name] = str(error)
 
 
-def _by_risk(experiment: Experiment, lists: Lists, unavailable: dict[str, str]) -> Iterator[Measured]:
-    """What is in the first places when lists are ordered by minimum Bayes risk instead of log-probability."""
+def _by_risk(experiment: Experiment, lists: ListsByMethod, unavailable: dict[str, str]) -> Iterator[Measured]:
+    """Yield scores of lists that are ordered by minimum Bayes risk instead of log-probability."""
     utility = TEXT_METRICS[experiment.mbr]()
     try:
         ordered = {
@@ -143,14 +143,14 @@ def _by_risk(experiment: Experiment, lists: Lists, unavailable: dict[str, str]) 
             method: [metrics.oracles(metric, experiment.oracle, examples) for examples in runs]
             for method, runs in ordered.items()
         }
-        for place, k in enumerate(experiment.oracle):
-            scores = {method: [run[place] for run in runs] for method, runs in found.items()}
+        for index, k in enumerate(experiment.oracle):
+            scores = {method: [run[index] for run in runs] for method, runs in found.items()}
             yield Measured(Oracle(metric, k), scores)
 
 
 @dataclass(frozen=True)
 class _Risk:
-    """A metric of texts whose lists are in another order, which its names tell."""
+    """A metric of texts whose lists are in another order, as its name and signature say."""
 
     metric: TextMetric
     utility: str
@@ -176,7 +176,7 @@ def _kept(name: str, cache: Path) -> TextMetric:
 
 
 class _Kept:
-    """A metric whose scores are in a file as far as it was asked before."""
+    """A metric whose scores are kept in a file."""
 
     def __init__(self, metric: TextMetric, cache: Path) -> None:
         self._metric = metric
@@ -224,7 +224,7 @@ class _Kept:
 
 
 def _keys(example: Example) -> dict[str, str]:
-    """What tells each text, beside its references, from others."""
+    """Return a key for each text, made of the text and its references."""
     references = _digest(json.dumps(example.references))
     return {text: _digest(references + text) for text in example.hypotheses}
 

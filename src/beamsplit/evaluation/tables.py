@@ -1,4 +1,4 @@
-"""Results as people read them: Markdown tables like the paper's, aligned for those who read them raw.
+"""Write results as Markdown tables like those of the paper, aligned for those who read them raw.
 
 A star marks a difference from the first method whose 95% interval leaves out 0; the best of a column is bold.
 """
@@ -49,7 +49,7 @@ _SHOWN = 5  # of a list that is shown
 
 
 def markdown(results: Results) -> str:
-    """All of an experiment."""
+    """Return all tables of an experiment."""
     lines = [f"## {results['title']}", "", *about(results), "", *_legend(results), ""]
     for metric in text_metrics(results):
         lines += [*oracle_table(results, metric), ""]
@@ -66,31 +66,31 @@ def markdown(results: Results) -> str:
 
 
 def about(results: Results) -> list[str]:
-    """On what it was measured, and what to know."""
+    """Return a paragraph about the inputs and the model, with warnings."""
     few, many = results["references"]["fewest"], results["references"]["most"]
     references = (
         f"{few} reference{'s' * (few > 1)} each" if few == many else f"{few} to {many} references each"
     )
     inputs = f"{results['items']} input{'s' * (results['items'] != 1)}"
-    said = [f"{inputs} of {results['task']}, {references}, model {results['model']}."]
+    sentences = [f"{inputs} of {results['task']}, {references}, model {results['model']}."]
     if results["refused"]:
-        said.append(f"{results['refused']} that the model does not take are left out.")
+        sentences.append(f"{results['refused']} that the model does not take are left out.")
     if few != many:
-        said.append("More references are easier to meet: compare methods, not inputs.")
-    said += _about_lengths(results.get("lengths", {}))
-    said += _about_repeats(results)
+        sentences.append("More references are easier to meet: compare methods, not inputs.")
+    sentences += _about_lengths(results.get("lengths", {}))
+    sentences += _about_repeats(results)
     for name, reason in results["unavailable"].items():
-        said.append(f"Without {name}: {reason}.")
-    return [" ".join(said)]
+        sentences.append(f"Without {name}: {reason}.")
+    return [" ".join(sentences)]
 
 
 def _about_lengths(lengths: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """Lists that are not of one length cannot quite be compared."""
-    told = {name: (each["fewest"], each["most"]) for name, each in lengths.items()}
-    if len({count for both in told.values() for count in both}) <= 1:
+    """Return a warning if lists are not of one length, since these cannot quite be compared."""
+    extremes = {name: (each["fewest"], each["most"]) for name, each in lengths.items()}
+    if len({count for both in extremes.values() for count in both}) <= 1:
         return []
     counts = ", ".join(
-        f"{name} {few if few == many else f'{few} to {many}'}" for name, (few, many) in told.items()
+        f"{name} {few if few == many else f'{few} to {many}'}" for name, (few, many) in extremes.items()
     )
     return [
         f"Lists are not of one length ({counts}): the longer has the better best, the shorter fewer repeats."
@@ -98,7 +98,7 @@ def _about_lengths(lengths: Mapping[str, Mapping[str, int]]) -> list[str]:
 
 
 def _about_repeats(results: Results) -> list[str]:
-    """Groups that find the same are the commonest disappointment, and there is a remedy."""
+    """Return a hint if groups find the same outputs, for which there is a remedy."""
     found = results["figures"].get("unique", {})
     diverse = [name for name, about in results["methods"].items() if about.get("strategy") == "dbs"]
     shares = {name: found[name]["value"] for name in diverse if name in found}
@@ -123,13 +123,13 @@ def _legend(results: Results) -> list[str]:
 
 
 def text_metrics(results: Results) -> list[str]:
-    """The metrics whose oracle figures there are, by the names that figures have."""
+    """Return the names of the metrics that have oracle figures."""
     names = [name.removeprefix("oracle_").split("@")[0] for name in results["figures"] if "@" in name]
     return list(dict.fromkeys(names))
 
 
 def oracle_table(results: Results, metric: str, distinct: bool = False) -> list[str]:
-    """The top-1 and the best of k; with distinct n-grams beside them, as in the paper."""
+    """Return a table of the top-1 and the best of k, with distinct n-grams beside them if asked."""
     figures = results["figures"]
     columns = [name for name in figures if name.startswith(f"oracle_{metric}@")]
     columns += [name for name in figures if distinct and name.startswith("list_distinct_")]
@@ -137,13 +137,13 @@ def oracle_table(results: Results, metric: str, distinct: bool = False) -> list[
 
 
 def list_table(results: Results, corpus: bool = False) -> list[str]:
-    """How different, how long and how likely; or how different all lists together are."""
+    """Return a table of figures of lists, or of all lists together."""
     names = [name for name in results["figures"] if "@" not in name]
     return column_table(results, [name for name in names if name.startswith("corpus") == corpus])
 
 
 def column_table(results: Results, columns: Sequence[str]) -> list[str]:
-    """These figures, whatever they are; no table of none."""
+    """Return a table of these figures, or nothing if there are none."""
     if not columns:
         return []
     rows = _rows(results["figures"], columns, results.get("items", 0))
@@ -151,7 +151,7 @@ def column_table(results: Results, columns: Sequence[str]) -> list[str]:
 
 
 def parts_table(results: Results, by: str, metric: str) -> list[str]:
-    """The best of k for inputs of each complexity, with gains."""
+    """Return a table of the best of k for inputs of each complexity, with gains."""
     parts = results["parts"][by]
     columns = [name for name in results["figures"] if name.startswith(f"oracle_{metric}@")]
     rows = [
@@ -163,7 +163,7 @@ def parts_table(results: Results, by: str, metric: str) -> list[str]:
 
 
 def cost_table(results: Results) -> list[str]:
-    """Time beside the first method's, and peak memory."""
+    """Return a table of time, compared with the first method's, and of peak memory."""
     rows = [
         [
             name,
@@ -177,7 +177,7 @@ def cost_table(results: Results) -> list[str]:
 
 
 def examples(results: Results, shown: int = _SHOWN, methods: Collection[str] = ()) -> list[str]:
-    """Lists side by side: what people said, and the first of each method, or of these."""
+    """Return tables of lists side by side: references, and the first outputs of the methods."""
     lines: list[str] = []
     for each in results["examples"]:
         lists = {
@@ -243,7 +243,7 @@ def _digits(column: str) -> int:
 
 
 def title(column: str) -> str:
-    """What a column is called: `oracle_cider_d@5` is "CIDEr-D @5", and the best of one is the top-1."""
+    """Return the title of a column: `oracle_cider_d@5` is "CIDEr-D @5", and the best of one is the top-1."""
     if "@" in column:
         name, k = column.removeprefix("oracle_").split("@")
         risk = "MBR " if name.startswith("mbr_") else ""
@@ -257,9 +257,9 @@ def title(column: str) -> str:
 
 
 def aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """A table in Markdown whose columns are as wide as what is in them."""
+    """Return the lines of a Markdown table, with columns as wide as their content."""
     head, *rows = ([_in_cell(text) for text in row] for row in [head, *rows])
-    widths = [max(3, *(len(row[place]) for row in [head, *rows])) for place in range(len(head))]
+    widths = [max(3, *(len(row[column]) for row in [head, *rows])) for column in range(len(head))]
 
     def line(cells: Sequence[str]) -> str:
         return "| " + " | ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)) + " |"

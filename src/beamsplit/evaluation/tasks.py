@@ -1,4 +1,4 @@
-"""What experiments are about: inputs, and what people said of them."""
+"""Read tasks: inputs, and references for them."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ class Task:
     """Whether inputs are paths of pictures, for a model to look at."""
 
     def some(self, count: int | None) -> Task:
-        """So many inputs, evenly spread: files are often in the order of length."""
+        """Return so many inputs, evenly spread: files are often in the order of length."""
         whole = len(self.ids)
         if count is None or count >= whole:
             return self
-        return self.only([place * whole // count for place in range(count)])
+        return self.only([index * whole // count for index in range(count)])
 
-    def only(self, places: Sequence[int]) -> Task:
-        """The same with these inputs alone."""
+    def only(self, indices: Sequence[int]) -> Task:
+        """Return the task with these inputs alone."""
         difficulty, inputs = self.difficulty, self.inputs
         return Task(
             name=self.name,
-            ids=tuple(self.ids[place] for place in places),
-            inputs=inputs[list(places)] if isinstance(inputs, Tensor) else [inputs[p] for p in places],
-            references=tuple(self.references[place] for place in places),
-            difficulty=None if difficulty is None else tuple(difficulty[place] for place in places),
+            ids=tuple(self.ids[index] for index in indices),
+            inputs=inputs[list(indices)] if isinstance(inputs, Tensor) else [inputs[p] for p in indices],
+            references=tuple(self.references[index] for index in indices),
+            difficulty=None if difficulty is None else tuple(difficulty[index] for index in indices),
             pictures=self.pictures,
         )
 
@@ -86,7 +86,7 @@ def _translation(name: str) -> Callable[[Path], Task]:
 def _part(read: Callable[[Path], Task], name: str, chosen: Callable[[int], bool]) -> Callable[[Path], Task]:
     def read_part(folder: Path) -> Task:
         whole = read(folder)
-        return replace(whole.only([place for place in range(len(whole.ids)) if chosen(place)]), name=name)
+        return replace(whole.only([index for index in range(len(whole.ids)) if chosen(index)]), name=name)
 
     return read_part
 
@@ -100,8 +100,8 @@ TASKS: dict[str, Callable[[Path], Task]] = {
     },
     "pascal50s": _PASCAL,
     # As in the paper, 200 of the 1,000 are for choosing settings. It does not say which: here, every fifth.
-    "pascal50s.valid": _part(_PASCAL, "pascal50s.valid", lambda place: place % 5 == 0),
-    "pascal50s.test": _part(_PASCAL, "pascal50s.test", lambda place: place % 5 != 0),
+    "pascal50s.valid": _part(_PASCAL, "pascal50s.valid", lambda index: index % 5 == 0),
+    "pascal50s.test": _part(_PASCAL, "pascal50s.test", lambda index: index % 5 != 0),
     **{f"vqg.{part}": _pictures(f"questions/vqg.{part}", "questions/vqg") for part in ("val", "test")},
     **{f"tatoeba.{part}": _translation(f"tatoeba.{part}") for part in ("valid", "test")},
     **{f"newstest{year}": _translation(f"newstest{year}") for year in (2012, 2013, 2014)},
@@ -111,9 +111,9 @@ TASKS: dict[str, Callable[[Path], Task]] = {
 
 
 def read_task(name: str, folder: Callable[[], Path], *, scored: bool = True) -> Task:
-    """A task by its name, whose data are in the folder; or from a .jsonl of one's own.
+    """Return a task by its name, whose data are in the folder, or from a .jsonl file.
 
-    Only where outputs are scored does one's own need references.
+    A file needs references only if outputs are scored.
     """
     if name in TASKS:
         return TASKS[name](folder())
@@ -123,10 +123,10 @@ def read_task(name: str, folder: Callable[[], Path], *, scored: bool = True) -> 
 
 
 def _own(path: Path, scored: bool) -> Task:
-    """Lines of `{"input": text, "references": [text, ...]}`.
+    """Read lines of `{"input": text, "references": [text, ...]}`.
 
-    With an "id" if you like, and a "difficulty" by which to split; pictures have their path under "image"
-    instead of an "input", and models of one's own may take inputs that are no texts.
+    They may have an "id", and a "difficulty" by which to split. Pictures have their path under "image"
+    instead of an "input". A user's model may take inputs that are no texts.
     """
     entries = list(read_json_objects(path, '{"input": ..., "references": [...]}'))
     for where, entry in entries:
@@ -135,7 +135,7 @@ def _own(path: Path, scored: bool) -> Task:
             _check_references(entry.get("references"), where)
         if ("image" in entry) != ("image" in entries[0][1]):
             raise ArgumentError(f'{where} is not as the first: give all an "image", or all an "input"')
-    ids = tuple(str(entry.get("id", place)) for place, (_, entry) in enumerate(entries))
+    ids = tuple(str(entry.get("id", index)) for index, (_, entry) in enumerate(entries))
     check_once(ids, path)
     found = [entry for _, entry in entries]
     return Task(
@@ -149,7 +149,7 @@ def _own(path: Path, scored: bool) -> Task:
 
 
 def check_once(ids: Sequence[str], path: Path) -> None:
-    """Whether no id is there twice."""
+    """Raise if an id is there twice."""
     twice = next((each for each, count in Counter(ids).items() if count > 1), None)
     if twice is not None:
         raise ArgumentError(f"{path} has the id {twice!r} twice: give each input its own")

@@ -1,6 +1,6 @@
-"""Settings of Diverse Beam Search, searched on a validation set: term, number of groups, strength.
+"""Search settings of Diverse Beam Search on a validation set: term, number of groups, strength.
 
-tune(Tuning(task="valid.jsonl", model="en-fr"), Settings())      what was tried and what to take, for JSON
+tune(Tuning(task="valid.jsonl", model="en-fr"), RunSettings())      what was tried and what to take, for JSON
 report(...)                                                       the same for people
 
 Quality is the best of the first k by a metric of texts, diversity a figure of whole lists. Optuna looks for
@@ -23,7 +23,7 @@ from beamsplit.errors import ArgumentError
 from beamsplit.evaluation.experiment import Experiment, experiment_of
 from beamsplit.evaluation.figures import signatures
 from beamsplit.evaluation.methods import read_methods
-from beamsplit.evaluation.running import Prepared, Settings, lists_of, prepare
+from beamsplit.evaluation.running import Prepared, RunSettings, lists_of, prepare
 from beamsplit.evaluation.scoring import Measured, check_metrics, measured
 from beamsplit.evaluation.tables import column_table, title
 from beamsplit.extras import need
@@ -33,7 +33,7 @@ from beamsplit.strategies.defaults import DEFAULTS
 
 __all__ = ["TARGETS", "Point", "Tuning", "choose", "front", "report", "tune"]
 
-TARGETS = {  # what is said if no setting meets it
+TARGETS = {  # with the note for the case that no setting meets it
     "quality": "No setting is better than beam search",
     "diversity": "No setting is more diverse than beam search and keeps {keep:g} of its quality",
     "balance": "No setting gains more than it loses beside beam search",
@@ -101,12 +101,12 @@ class Point:
 
     @property
     def entry(self) -> dict[str, Any]:
-        """It in a file."""
+        """The point as plain data, for a file."""
         return {"setting": self.setting, "quality": self.quality, "diversity": self.diversity}
 
 
-def tune(tuning: Tuning, settings: Settings, model: StepModel | None = None) -> dict[str, Any]:
-    """What was tried, the front and what suits the target; a model that you give stands for the named one."""
+def tune(tuning: Tuning, settings: RunSettings, model: StepModel | None = None) -> dict[str, Any]:
+    """Return what was tried, the front and what suits the target. A `model` replaces the named one."""
     need("optuna", "tuning", "evaluate")  # before anything is decoded
     experiment = _experiment(tuning)
     prepared = prepare(experiment, settings, model)
@@ -143,7 +143,7 @@ def tune(tuning: Tuning, settings: Settings, model: StepModel | None = None) -> 
 
 
 def front(points: Sequence[Point]) -> list[Point]:
-    """Those that no other beats, from the best to the most diverse; of equals, the first."""
+    """Return the points that no other beats, from the best to the most diverse; of equals, the first."""
     found: list[Point] = []
     for point in sorted(points, key=lambda each: (each.quality, each.diversity), reverse=True):
         if not found or point.diversity > found[-1].diversity:
@@ -152,7 +152,7 @@ def front(points: Sequence[Point]) -> list[Point]:
 
 
 def choose(points: Sequence[Point], beam: Point, target: str, keep: float) -> tuple[Point, str]:
-    """The point that suits the target; if none does, the nearest, and a line that says so."""
+    """Return the point that suits the target; if none does, the nearest, and a line that says so."""
 
     def worth(point: Point) -> tuple[float, ...]:
         if target == "balance":
@@ -175,7 +175,7 @@ def _gain(value: float, before: float) -> float:
 
 
 def _against(beam: Point, chosen: Point, draws: int) -> dict[str, Any]:
-    """What the chosen has over beam search in each figure, with its interval."""
+    """Return the difference between the chosen and beam search in each figure, with its interval."""
     return {
         name: asdict(metrics.compare(_score(before), _score(after), before.metric, draws=draws))
         for name, before, after in zip(("quality", "diversity"), beam.measured, chosen.measured, strict=True)
@@ -186,7 +186,7 @@ def _against(beam: Point, chosen: Point, draws: int) -> dict[str, Any]:
 
 
 def _experiment(tuning: Tuning) -> Experiment:
-    """One that takes the two figures."""
+    """Return an experiment that measures the two figures."""
     asked = re.fullmatch(r"(distinct)-([1-9])|(unique|vendi|spread)", tuning.diversity_metric)
     if asked is None:
         raise ArgumentError(
@@ -222,7 +222,7 @@ def _terms(tuning: Tuning, model: StepModel | None) -> Sequence[str]:
 
 
 def _measure(
-    experiment: Experiment, prepared: Prepared, settings: Settings, name: str, setting: Setting
+    experiment: Experiment, prepared: Prepared, settings: RunSettings, name: str, setting: Setting
 ) -> Point:
     (method,) = read_methods({name: setting}, "tuning")
     lists = {name: lists_of(method, prepared, experiment, settings)}
@@ -236,7 +236,7 @@ def _measure(
 
 
 def _score(measured: Measured) -> Score:
-    """The only one: of one method, run once."""
+    """Return the only score, that of one method, run once."""
     ((score,),) = measured.scores.values()
     return score
 
@@ -245,7 +245,7 @@ def _score(measured: Measured) -> Score:
 
 
 def _search(tuning: Tuning, terms: Sequence[str], measure: Callable[[str, Setting], Point]) -> list[Point]:
-    """So many different settings, the paper's first; fewer if no more are found."""
+    """Return so many different settings with their figures, the paper's first; fewer if no more are found."""
     optuna = need("optuna", "tuning", "evaluate")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     sampler = optuna.samplers.TPESampler(seed=tuning.seed)
@@ -269,7 +269,7 @@ def _search(tuning: Tuning, terms: Sequence[str], measure: Callable[[str, Settin
 
 
 def _proposed(trial: Any, divisors: Sequence[int], terms: Sequence[str]) -> Setting:
-    """A setting; its numbers have two digits, so that people can read them."""
+    """Return a setting; its numbers have two digits, so that people can read them."""
 
     def number(name: str, least: float, most: float) -> float:
         return float(f"{trial.suggest_float(name, least, most, log=True):.1e}")
@@ -291,7 +291,7 @@ def _proposed(trial: Any, divisors: Sequence[int], terms: Sequence[str]) -> Sett
 
 
 def _parameter(term: str, setting: str) -> str:
-    """A name of its own: settings of different terms have nothing in common."""
+    """Return a name of its own: settings of different terms have nothing in common."""
     return f"{term}.{setting}"
 
 
@@ -299,7 +299,7 @@ def _parameter(term: str, setting: str) -> str:
 
 
 def report(found: Mapping[str, Any]) -> str:
-    """The front beside beam search, and what to take, as Markdown."""
+    """Return the front beside beam search, and the recommendation, as Markdown."""
     chosen = found["recommended"]
 
     def name(entry: Mapping[str, Any]) -> str:
@@ -332,16 +332,16 @@ def report(found: Mapping[str, Any]) -> str:
 
 
 def _words(setting: Setting) -> str:
-    """A setting on a short line."""
+    """Return a setting as a short line."""
     if setting["strategy"] == "bs":
         return "beam search"
-    told = "".join(f" ({name} {value})" for name, value in _told(setting).items())
+    settings = "".join(f" ({name} {value})" for name, value in _term_settings(setting).items())
     groups = f"{setting['groups']} groups of {setting['beams_per_group']}"
-    return f"{setting['diversity']['term']}{told}, {groups}, strength {setting['strength']}"
+    return f"{setting['diversity']['term']}{settings}, {groups}, strength {setting['strength']}"
 
 
-def _told(setting: Setting) -> dict[str, Any]:
-    """What the term is told."""
+def _term_settings(setting: Setting) -> dict[str, Any]:
+    """Return the settings of the term."""
     return {name: value for name, value in setting["diversity"].items() if name != "term"}
 
 
@@ -353,7 +353,9 @@ def _toml(setting: Setting) -> str:
 
 def _python(setting: Setting) -> str:
     term = setting["diversity"]["term"]
-    told = ["vectors=model.word_vectors"] if needs_word_vectors(term) else []
-    told += [f"{name}={value}" for name, value in _told(setting).items()]
+    settings = ["vectors=model.word_vectors"] if needs_word_vectors(term) else []
+    settings += [f"{name}={value}" for name, value in _term_settings(setting).items()]
     own = [f"{name}={setting[name]}" for name in ("groups", "beams_per_group", "strength")]
-    return f"DiverseBeamSearch({', '.join(own)}, diversity={term_class(term).__name__}({', '.join(told)}))"
+    return (
+        f"DiverseBeamSearch({', '.join(own)}, diversity={term_class(term).__name__}({', '.join(settings)}))"
+    )

@@ -102,7 +102,8 @@ def diverse_beam_search(
         if on_step is not None:
             on_step(step)
     returned = [
-        _returned(found, place, asked, unique, recorder) for place, found in enumerate(step.hypotheses)
+        _returned(found, input_index, asked, unique, recorder)
+        for input_index, found in enumerate(step.hypotheses)
     ]
     return make_output(model, prompts, returned, recorder)
 
@@ -121,7 +122,7 @@ class _Request:
     def of(
         cls, config: Any, beams: Any, groups: Any, strength: Any, sequences: Any, per_group: Any
     ) -> _Request:
-        """What was asked for, or else what the generation config says."""
+        """Read what was asked for, or else what the generation config says."""
         beams = checks.at_least("num_beams", _given(beams, config, "num_beams", 1), 1)
         groups = checks.at_least("num_beam_groups", _given(groups, config, "num_beam_groups", 1), 1)
         if groups > beams or beams % groups:
@@ -147,7 +148,7 @@ class _Request:
 
 
 def _multiples(beams: int, groups: int) -> str:
-    """The numbers of beams next to this one that so many groups can share."""
+    """Return the numbers of beams next to this one that so many groups can share."""
     below = beams // groups * groups
     return f"{below} or {below + groups}" if below else f"{groups}"
 
@@ -179,7 +180,7 @@ def _count_in_groups(per_group: Any, groups: int, sequences: Any) -> int:
 
 
 def _rows_an_input(config: Any) -> int:
-    """If the model's own config asks for beams, `generate` has repeated each input for every one of them."""
+    """Return how many rows an input has: `generate` repeats it if the model's own config asks for beams."""
     return max(getattr(config, "num_beams", None) or 1, getattr(config, "num_return_sequences", None) or 1)
 
 
@@ -218,7 +219,7 @@ def _ends(model: Any, config: Any) -> list[int]:
 
 
 def _seed(seed: int | Sequence[int] | None, sampling: bool) -> int | Sequence[int]:
-    """Drawn from torch's generator if need be, and only then: a search must not change what is drawn next."""
+    """Return the seed, drawn from torch's generator only if need be: that changes what is drawn next."""
     if seed is not None:
         return seed
     return int(torch.randint(1 << 62, ())) if sampling else 0
@@ -239,21 +240,21 @@ def _refuse(config: Any, on_step: Any) -> None:
         if getattr(config, "do_sample", False) and getattr(config, name, None) not in (None, off):
             raise ArgumentError(f"{name} is not among the ways to sample here: use top_k, top_p or min_p")
     if on_step is not None and not callable(on_step):
-        raise ArgumentError(f"on_step must be a function of a step, not {checks.shown(on_step)}")
+        raise ArgumentError(f"on_step must be a function of a step, not {checks.short_repr(on_step)}")
 
 
 def _returned(
-    found: Hypotheses, place: int, asked: _Request, unique: bool, recorder: OutputRecorder
+    found: Hypotheses, input_index: int, asked: _Request, unique: bool, recorder: OutputRecorder
 ) -> list[Returned]:
-    """The hypotheses of one input that are to be returned, in their order."""
-    groups = [[recorder.trace(h, place) for h in group] for group in found.groups]
+    """Return the hypotheses of one input that are to be returned, in their order."""
+    groups = [[recorder.trace(h, input_index) for h in group] for group in found.groups]
     count = sum(len(group) for group in groups)
     reason = "that differ" if unique else "that logits processors and constraints allow"
     if not count:
-        raise ModelError(f"input {place} has no hypotheses {reason}: relax them")
+        raise ModelError(f"input {input_index} has no hypotheses {reason}: relax them")
     if count < asked.sequences:
         warnings.warn(
-            f"input {place} has {count} hypotheses {reason} where {asked.sequences} were asked for: "
+            f"input {input_index} has {count} hypotheses {reason} where {asked.sequences} were asked for: "
             "the rest of its sequences are empty, with a score of -inf",
             stacklevel=2,
         )
@@ -265,7 +266,7 @@ def _returned(
 
 
 def _best_of_each_first(groups: Sequence[Sequence[Returned]], count: int) -> list[Returned]:
-    """Every group's best, then their second best, and so on, until there are enough; likeliest first."""
+    """Choose every group's best, then their second best, and so on; return them likeliest first."""
     chosen: list[Returned] = []
     for rank in itertools.zip_longest(*groups):
         present = sorted((each for each in rank if each is not None), key=lambda each: -each.score)

@@ -22,8 +22,8 @@ def encode(model: Any, processor: Any, inputs: Any) -> dict[str, Any]:
         return {name: _moved(value, model) for name, value in inputs.items()}
     if processor is None:
         raise ArgumentError(
-            f"{checks.shown(inputs)} must be turned into tensors first: give from_transformers the model's "
-            "tokenizer or processor, or inputs that these have returned"
+            f"{checks.short_repr(inputs)} must be turned into tensors first: give from_transformers the "
+            "model's tokenizer or processor, or inputs that these have returned"
         )
     encoded = _call(processor, _arguments(model, processor, inputs))
     return {name: _moved(value, model) for name, value in encoded.items()}
@@ -79,7 +79,7 @@ def _arguments(model: Any, processor: Any, inputs: Any) -> dict[str, Any]:
         return {**_padding(model), "text": inputs}
     if hasattr(processor, "convert_ids_to_tokens"):  # a tokenizer, which takes nothing else
         raise ArgumentError(
-            f"a tokenizer takes texts, not {checks.shown(inputs[0])}: give a text or a list of texts "
+            f"a tokenizer takes texts, not {checks.short_repr(inputs[0])}: give a text or a list of texts "
             "(apply the chat template first), or ids as a tensor"
         )
     extractor = getattr(processor, "feature_extractor", processor)

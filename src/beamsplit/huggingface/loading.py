@@ -45,11 +45,11 @@ def load(
 def _check(name: object, device: str | None, dtype: object) -> None:
     if not isinstance(name, str | os.PathLike):
         raise ArgumentError(
-            f"a model is loaded by its folder, its name or its file, not by {checks.shown(name)}"
+            f"a model is loaded by its folder, its name or its file, not by {checks.short_repr(name)}"
         )
     if dtype is not None and not isinstance(dtype, torch.dtype):
-        raise ArgumentError(f"dtype must be one such as torch.bfloat16, not {checks.shown(dtype)}")
-    checks.usable(device)
+        raise ArgumentError(f"dtype must be one such as torch.bfloat16, not {checks.short_repr(dtype)}")
+    checks.check_device(device)
 
 
 def _source(name: str) -> dict[str, Any]:

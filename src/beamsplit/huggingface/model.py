@@ -209,7 +209,7 @@ def _check(model: Any, processor: Any, generation: dict[str, Any]) -> None:
         )
     if processor is not None and not callable(processor):
         raise ArgumentError(
-            f"processor must be a tokenizer or processor, not {checks.shown(processor)}: "
+            f"processor must be a tokenizer or processor, not {checks.short_repr(processor)}: "
             "load it with AutoTokenizer.from_pretrained or AutoProcessor.from_pretrained"
         )
     for name in generation:
@@ -230,7 +230,7 @@ def _own_ends(model: Any, generation: dict[str, Any]) -> list[int]:
 
 def real_ends(model: Any, ids: Any) -> list[int]:
     """Return those of the ids that are tokens: some configs have -1 for no end token."""
-    ids = checks.once(ids)
+    ids = checks.materialise(ids)
     named = ids if isinstance(ids, list) else [] if ids is None else [ids]
     vocabulary = getattr(model.config.get_text_config(), "vocab_size", None)
     return [end for end in named if end >= 0 and (vocabulary is None or end < vocabulary)]

@@ -218,7 +218,7 @@ def _sequences(ids: Tensor, returned: Sequence[Sequence[Returned]], padding: int
 def _padding(config: Any) -> int:
     """Return the token that `generate` pads with: the padding token, or else the first end token."""
     for name in ("_pad_token_tensor", "pad_token_id", "_eos_token_tensor", "eos_token_id"):
-        value = checks.once(getattr(config, name, None))
+        value = checks.materialise(getattr(config, name, None))
         if value is not None:
             return int(value[0] if isinstance(value, list) else value)
     return 0

@@ -47,7 +47,7 @@ class GenerationScorer:
         checks.number("length_penalty", self.length_penalty)
         if not isinstance(self.early_stopping, bool) and self.early_stopping != "never":
             raise ArgumentError(
-                f"early_stopping must be True, False or 'never', not {checks.shown(self.early_stopping)}"
+                f"early_stopping must be True, False or 'never', not {checks.short_repr(self.early_stopping)}"
             )
 
     def final(self, total: Tensor, length: Tensor | int) -> Tensor:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar, Unpack
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -116,8 +115,8 @@ class _Job:
     @classmethod
     def of(cls, model: StepModel, inputs: Any, strategy: Strategy, options: OptionArguments) -> _Job:
         """Check all that can be checked before anything is decoded."""
-        if isinstance(inputs, str | bytes | dict) or not isinstance(inputs, Sequence | Tensor | np.ndarray):
-            raise ArgumentError(f"inputs must be a list or a tensor, not {checks.shown(inputs)}")
+        if isinstance(inputs, str | bytes) or not (isinstance(inputs, Sequence) or _is_array(inputs)):
+            raise ArgumentError(f"inputs must be a list or a tensor, not {checks.short_repr(inputs)}")
         seeds = DecodeOptions.of(options).input_seeds(len(inputs))
         rest: Any = {name: value for name, value in options.items() if name not in ("seed", "numbers")}
         decode(model, [], strategy, **rest)
@@ -131,13 +130,18 @@ class _Job:
 
     def decode(self, indices: Sequence[int]) -> list[Hypotheses]:
         """Decode the inputs at these places."""
-        whole, options = isinstance(self.inputs, Tensor | np.ndarray), self.options.copy()
-        part = self.inputs[list(indices)] if whole else [self.inputs[index] for index in indices]
+        array, options = _is_array(self.inputs), self.options.copy()
+        part = self.inputs[list(indices)] if array else [self.inputs[index] for index in indices]
         options["seed"] = [self.seeds[index][0] for index in indices]
         options["numbers"] = [self.seeds[index][1] for index in indices]
         if (stop := options.get("stop")) is not None:
             options["stop"] = _stop_in_batch(stop, indices)
         return decode(self.model, part, self.strategy, **options)
+
+
+def _is_array(inputs: Any) -> bool:
+    """Return whether this is a tensor or an array, of which several rows can be taken at once."""
+    return hasattr(inputs, "shape") and hasattr(inputs, "__getitem__")
 
 
 def _stop_in_batch(stop: Stop, indices: Sequence[int]) -> Stop:

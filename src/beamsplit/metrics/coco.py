@@ -49,7 +49,9 @@ def _tokenized(texts: list[str]) -> list[str]:
     lines_out = ran.stdout.decode().split("\n")[:-1]
     if ran.returncode or len(lines_out) != len(texts):
         reason = " ".join(ran.stderr.decode(errors="replace").split())
-        raise Unavailable(f"the Java tokenizer {jar.name} failed, try it by hand: {checks.shown(reason)}")
+        raise Unavailable(
+            f"the Java tokenizer {jar.name} failed, try it by hand: {checks.short_repr(reason)}"
+        )
     return [" ".join(word for word in line.split(" ") if word not in ptb.PUNCTUATIONS) for line in lines_out]
 
 

@@ -92,7 +92,7 @@ class DistinctN:
     def __post_init__(self) -> None:
         checks.at_least("n", self.n, 1)
         if self.of not in ("list", "corpus"):
-            raise ArgumentError(f"of must be 'list' or 'corpus', not {checks.shown(self.of)}")
+            raise ArgumentError(f"of must be 'list' or 'corpus', not {checks.short_repr(self.of)}")
 
     @property
     def name(self) -> str:
@@ -484,7 +484,8 @@ def _check_similarity(similarity: Tensor, texts: int) -> None:
     ones = torch.ones_like(similarity.diagonal())
     if not torch.allclose(similarity.diagonal(), ones, atol=1e-4):
         raise ArgumentError(
-            f"kernel must give 1 for a text and itself, not {checks.shown(similarity.diagonal().tolist())}"
+            "kernel must give 1 for a text and itself, not "
+            f"{checks.short_repr(similarity.diagonal().tolist())}"
         )
     if not torch.allclose(similarity, similarity.T, atol=1e-4):
         raise ArgumentError("kernel must be symmetric: a text resembles another as that one resembles it")

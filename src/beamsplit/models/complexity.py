@@ -164,11 +164,11 @@ def _bounds(values: Tensor, mean: float | None, deviation: float | None) -> tupl
 def _numbers(scores: Any) -> Tensor:
     """Return scores as float64 [n]."""
     try:
-        values = torch.as_tensor(checks.once(scores), dtype=torch.float64)
+        values = torch.as_tensor(checks.materialise(scores), dtype=torch.float64)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise ArgumentError(f"scores must be a list of numbers, not {checks.shown(scores)}") from error
+        raise ArgumentError(f"scores must be a list of numbers, not {checks.short_repr(scores)}") from error
     if values.ndim != 1:
-        raise ArgumentError(f"scores must be a list of numbers, not {checks.shown(scores)}")
+        raise ArgumentError(f"scores must be a list of numbers, not {checks.short_repr(scores)}")
     if not values.isfinite().all():
         index = values.isfinite().tolist().index(False)
         raise ArgumentError(f"scores[{index}] is {values[index]:g}: scores must be finite, leave it out")

@@ -1,4 +1,4 @@
-"""Models by name."""
+"""Load the models that come with the package."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def load(name: Literal["complexity"]) -> Complexity: ...
 @overload
 def load(name: str | os.PathLike[str]) -> Model: ...
 def load(name: str | os.PathLike[str]) -> Model:
-    """A model that comes with the package, or one that you trained, from its file."""
+    """Load a model that comes with the package, or one that you trained from its file."""
     if not isinstance(name, str | os.PathLike):
-        raise ArgumentError(f"a model is loaded by its name or its file, not by {checks.shown(name)}")
+        raise ArgumentError(f"a model is loaded by its name or its file, not by {checks.short_repr(name)}")
     path = storage.WEIGHTS / f"{name}.safetensors" if name in NAMES else Path(name)
     if name not in NAMES and not path.is_file():
         hint = checks.nearest(str(name), NAMES, f"there are {', '.join(NAMES)}, or give a file")

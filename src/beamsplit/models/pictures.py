@@ -37,7 +37,7 @@ class PictureSizes:
     hidden: int = 896
 
 
-class State(NamedTuple):
+class PictureState(NamedTuple):
     hidden: Tensor  # [rows hidden]
     cell: Tensor  # [rows hidden]
 
@@ -79,28 +79,28 @@ class PictureModel(nn.Module, abc.ABC):
 
     # The three verbs
 
-    def start(self, pictures: Sequence[Picture] | Tensor) -> tuple[Tensor, State]:
+    def start(self, pictures: Sequence[Picture] | Tensor) -> tuple[Tensor, PictureState]:
         with torch.no_grad():
             return self._begin(self.picture(self.features(pictures)))
 
-    def start_without(self, count: int) -> tuple[Tensor, State]:
-        """As `start`, for pictures of which nothing is known."""
+    def start_without(self, count: int) -> tuple[Tensor, PictureState]:
+        """Do what `start` does, for pictures of which nothing is known."""
         return self._begin(self.nothing.expand(count, -1))
 
     @torch.no_grad()
-    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+    def step(self, tokens: Tensor, state: PictureState) -> tuple[Tensor, PictureState]:
         return self._tell(self.embedding(tokens).unsqueeze(1), state)
 
-    def select(self, state: State, rows: Tensor) -> State:
-        return State(*(part.index_select(0, rows) for part in state))
+    def select(self, state: PictureState, rows: Tensor) -> PictureState:
+        return PictureState(*(part.index_select(0, rows) for part in state))
 
-    def join(self, states: Sequence[State]) -> State:
-        return State(*(torch.cat(parts) for parts in zip(*states, strict=True)))
+    def join(self, states: Sequence[PictureState]) -> PictureState:
+        return PictureState(*(torch.cat(parts) for parts in zip(*states, strict=True)))
 
     # The network
 
     def teach(self, features: Tensor, known: Tensor, target: Tensor) -> Tensor:
-        """What the network has to say before each of `target` [batch time]: [batch time embedding].
+        """Return what the network predicts for each of `target` [batch time]: [batch time embedding].
 
         `known` [batch] is false for pictures that are to be left out.
         """
@@ -112,23 +112,23 @@ class PictureModel(nn.Module, abc.ABC):
         return said
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """[... embedding] -> [... words]"""
+        """Return the logits [... words] of what is to be said [... embedding]."""
         return nn.functional.linear(hidden, self.embedding.weight, self.bias)
 
     @torch.no_grad()
-    def _begin(self, picture: Tensor) -> tuple[Tensor, State]:
+    def _begin(self, picture: Tensor) -> tuple[Tensor, PictureState]:
         rows = picture.shape[0]
         begin = self.embedding.weight[BEGIN].expand(rows, -1)
         silent = picture.new_zeros(rows, self.sizes.hidden)
-        return self._tell(torch.stack([picture, begin], 1), State(silent, silent))
+        return self._tell(torch.stack([picture, begin], 1), PictureState(silent, silent))
 
-    def _tell(self, heard: Tensor, state: State) -> tuple[Tensor, State]:
+    def _tell(self, heard: Tensor, state: PictureState) -> tuple[Tensor, PictureState]:
         told, (hidden, cell) = self.lstm(heard, (state.hidden.unsqueeze(0), state.cell.unsqueeze(0)))
         logits = self.logits(self.output(told[:, -1]))
-        return mask_special_tokens(logits), State(hidden.squeeze(0), cell.squeeze(0))
+        return mask_special_tokens(logits), PictureState(hidden.squeeze(0), cell.squeeze(0))
 
     def features(self, pictures: Sequence[Picture] | Tensor) -> Tensor:
-        """[pictures 1280] what the network sees of them; features are checked and given back."""
+        """Return the features [pictures 1280] of pictures; features are checked and returned."""
         if not _is_features(pictures):
             return vision.features(_checked_list(pictures), device=self.bias.device).to(self.bias)
         if pictures.shape[1] != self.sizes.features:
@@ -143,7 +143,7 @@ class PictureModel(nn.Module, abc.ABC):
     # Files
 
     def save(self, path: Path) -> None:
-        """Weights, sizes and words in one file."""
+        """Write weights, sizes and words into one file."""
         description = {"kind": self.kind, "sizes": asdict(self.sizes), "words": self.words.words}
         storage.write(path, self.state_dict(), description, bits=6)
 
@@ -170,7 +170,7 @@ class Captioner(PictureModel):
     def caption(
         self, picture: Picture | Sequence[Picture], strategy: Strategy | None = None, **options: Any
     ) -> Hypotheses | list[Hypotheses]:
-        """Captions of a picture, or of each of a list; by default up to six, by diverse beam search.
+        """Return captions of a picture, or of each of a list; by default up to six, by diverse beam search.
 
         Features [pictures 1280] count as a list.
 
@@ -197,7 +197,7 @@ class Questioner(PictureModel):
     def ask(
         self, picture: Picture | Sequence[Picture], strategy: Strategy | None = None, **options: Any
     ) -> Hypotheses | list[Hypotheses]:
-        """Questions about a picture, or about each of a list; see `Captioner.caption`."""
+        """Return questions about a picture, or about each of a list; see `Captioner.caption`."""
         return _described(self, picture, strategy, options)
 
     def to_text(self, tokens: Sequence[int]) -> str:
@@ -222,13 +222,13 @@ def _described(
 
 
 def _is_features(pictures: object) -> TypeGuard[Tensor]:
-    """Whether these are features [pictures features]; a grey picture of floats would come in a list."""
+    """Return whether these are features [pictures features]; a picture of floats would come in a list."""
     return isinstance(pictures, Tensor) and pictures.is_floating_point() and pictures.dim() == 2
 
 
 def _checked_list(pictures: object) -> Sequence[Picture]:
     if isinstance(pictures, str) or not isinstance(pictures, Sequence):
         raise ArgumentError(
-            f"pictures must be a list of pictures, not {checks.shown(pictures)}: write [picture]"
+            f"pictures must be a list of pictures, not {checks.short_repr(pictures)}: write [picture]"
         )
     return pictures

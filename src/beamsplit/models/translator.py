@@ -45,7 +45,7 @@ class Memory(NamedTuple):
     padding: Tensor  # [batch source], true where there is nothing
 
 
-class State(NamedTuple):
+class TranslatorState(NamedTuple):
     """Beams of one input look at the same row of the memory, which is not copied for them."""
 
     memory: Memory
@@ -96,7 +96,7 @@ class Translator(nn.Module):
     def translate(
         self, text: str | Sequence[str], strategy: Strategy | None = None, **options: Any
     ) -> Hypotheses | list[Hypotheses]:
-        """Translations of a text, or of each of a list; by default up to six, by diverse beam search.
+        """Return translations of a text, or of each of a list; by default up to six, by diverse beam search.
 
         Of translations that read the same the likeliest is kept; `beamsplit.decode` returns all. `options`
         are those of `decode`, and `batch_size`.
@@ -109,7 +109,7 @@ class Translator(nn.Module):
         return lists[0] if isinstance(text, str) else lists
 
     def accepts(self, text: str) -> bool:
-        """Whether it is a text to translate: not empty, not too long, in letters it knows."""
+        """Return whether it is a text to translate: not empty, not too long, in letters it knows."""
         try:
             self._read([text])
         except ArgumentError:
@@ -131,33 +131,35 @@ class Translator(nn.Module):
 
     # The three verbs
 
-    def start(self, texts: Sequence[str]) -> tuple[Tensor, State]:
+    def start(self, texts: Sequence[str]) -> tuple[Tensor, TranslatorState]:
         return self._begin([[*ids, END] for ids in self._read(texts)])
 
-    def start_without(self, count: int) -> tuple[Tensor, State]:
-        """As `start`, for inputs of which nothing is known."""
+    def start_without(self, count: int) -> tuple[Tensor, TranslatorState]:
+        """Do what `start` does, for inputs of which nothing is known."""
         return self._begin([[END]] * count)
 
     @torch.no_grad()
-    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+    def step(self, tokens: Tensor, state: TranslatorState) -> tuple[Tensor, TranslatorState]:
         embedded = self.embedding(tokens).unsqueeze(1)
         hidden, asking, writing = self._decode(embedded, state)
         logits = self.logits(hidden.squeeze(1))
-        return mask_special_tokens(logits), State(state.memory, state.owner, asking, writing)
+        return mask_special_tokens(logits), TranslatorState(state.memory, state.owner, asking, writing)
 
-    def select(self, state: State, rows: Tensor) -> State:
-        return State(state.memory, *(part.index_select(0, rows) for part in state[1:]))
+    def select(self, state: TranslatorState, rows: Tensor) -> TranslatorState:
+        return TranslatorState(state.memory, *(part.index_select(0, rows) for part in state[1:]))
 
-    def join(self, states: Sequence[State]) -> State:
-        """States of one search: they have one memory."""
+    def join(self, states: Sequence[TranslatorState]) -> TranslatorState:
+        """Put together states of one search, which have one memory."""
         if any(state.memory is not states[0].memory for state in states):
             raise ArgumentError("states of a translator can be joined only if they began together")
-        return State(states[0].memory, *(torch.cat(parts) for parts in list(zip(*states, strict=True))[1:]))
+        return TranslatorState(
+            states[0].memory, *(torch.cat(parts) for parts in list(zip(*states, strict=True))[1:])
+        )
 
     # The network
 
     def encode(self, source: Tensor) -> tuple[Memory, Tensor]:
-        """What to look back at, and the decoder's first states [batch 2*decoder]; source [batch time]."""
+        """Return the memory of a source [batch time], and the decoder's first states [batch 2*decoder]."""
         padding = source == PAD
         lengths = (~padding).sum(1)
         packed = pack_padded_sequence(
@@ -169,19 +171,19 @@ class Translator(nn.Module):
         return Memory(self.key(values), values, padding), torch.tanh(self.first_states(mean))
 
     def teach(self, source: Tensor, target: Tensor) -> Tensor:
-        """What the network has to say before each of `target` [batch time]: [batch time embedding]."""
+        """Return what the network predicts for each of `target` [batch time]: [batch time embedding]."""
         memory, first = self.encode(source)
         owner = torch.arange(source.shape[0], device=source.device)
         before = torch.cat([torch.full_like(target[:, :1], BEGIN), target[:, :-1]], 1)
         embedded = self.dropout(self.embedding(before))
-        return self._decode(embedded, State(memory, owner, *first.chunk(2, 1)))[0]
+        return self._decode(embedded, TranslatorState(memory, owner, *first.chunk(2, 1)))[0]
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """[... embedding] -> [... pieces]"""
+        """Return the logits [... pieces] of what is to be said [... embedding]."""
         return nn.functional.linear(hidden, self.embedding.weight, self.bias)
 
-    def _decode(self, embedded: Tensor, state: State) -> tuple[Tensor, Tensor, Tensor]:
-        """From embedded tokens [rows time embedding]: [rows time embedding], and the layers' states."""
+    def _decode(self, embedded: Tensor, state: TranslatorState) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the output for embedded tokens, both [rows time embedding], and the layers' states."""
         asked, asking = self.asking(embedded, state.asking.unsqueeze(0).contiguous())
         asked = self.dropout(asked)
         context = self._attend(asked, state)
@@ -191,33 +193,33 @@ class Translator(nn.Module):
         hidden = self.output(torch.cat([self.dropout(written), context, embedded], 2))
         return self.dropout(hidden), asking.squeeze(0), writing.squeeze(0)
 
-    def _attend(self, asked: Tensor, state: State) -> Tensor:
-        """[rows time decoder] -> [rows time 2*encoder]"""
+    def _attend(self, asked: Tensor, state: TranslatorState) -> Tensor:
+        """Return what attention finds: [rows time decoder] -> [rows time 2*encoder]."""
         keys, values, padding = (part.index_select(0, state.owner) for part in state.memory)
         energies = self.energy(torch.tanh(self.query(asked).unsqueeze(2) + keys.unsqueeze(1))).squeeze(3)
         weights = energies.masked_fill(padding.unsqueeze(1), -torch.inf).softmax(2)  # [rows time source]
         return torch.bmm(weights, values)
 
     @torch.no_grad()
-    def _begin(self, sources: Sequence[Sequence[int]]) -> tuple[Tensor, State]:
+    def _begin(self, sources: Sequence[Sequence[int]]) -> tuple[Tensor, TranslatorState]:
         device = self.bias.device
         padded = pad_sequence([torch.tensor(ids) for ids in sources], batch_first=True, padding_value=PAD)
         memory, first = self.encode(padded.to(device))
         rows = torch.arange(len(sources), device=device)
-        return self.step(torch.full_like(rows, BEGIN), State(memory, rows, *first.chunk(2, 1)))
+        return self.step(torch.full_like(rows, BEGIN), TranslatorState(memory, rows, *first.chunk(2, 1)))
 
     def _read(self, texts: Sequence[str]) -> list[list[int]]:
         inputs.check_texts(texts)
         read = self.pieces.ids([normalised(text) for text in texts])
-        for place, ids in enumerate(read):
+        for index, ids in enumerate(read):
             if len(ids) > LONGEST:
                 raise ArgumentError(
-                    f"text {place} has {len(ids)} word pieces and the translator reads at most {LONGEST}: "
+                    f"text {index} has {len(ids)} word pieces and the translator reads at most {LONGEST}: "
                     "split it into sentences"
                 )
             if ids.count(UNKNOWN) * 3 > len(ids):
                 raise ArgumentError(
-                    f"text {place} is {checks.shown(texts[place])}, in letters the translator does not "
+                    f"text {index} is {checks.short_repr(texts[index])}, in letters the translator does not "
                     "know: it reads English"
                 )
         return read
@@ -225,7 +227,7 @@ class Translator(nn.Module):
     # Files
 
     def save(self, path: Path) -> None:
-        """Weights, sizes and pieces in one file."""
+        """Write weights, sizes and pieces into one file."""
         tensors = {**self.state_dict(), "pieces": torch.tensor(list(self.pieces.model), dtype=torch.uint8)}
         storage.write(path, tensors, {"kind": "translator", "sizes": asdict(self.sizes)}, bits=6)
 

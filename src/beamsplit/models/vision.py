@@ -89,7 +89,7 @@ def _device(device: str | torch.device) -> torch.device:
         return torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise ArgumentError(
-            f"device must be one that torch knows, such as 'cpu' or 'cuda', not {checks.shown(device)}"
+            f"device must be one that torch knows, such as 'cpu' or 'cuda', not {checks.short_repr(device)}"
         ) from error
 
 
@@ -137,7 +137,7 @@ def _pixels(picture: Any, index: int) -> Tensor:
         image = _resize_checked(picture, name)
     else:
         raise ArgumentError(
-            f"{name} must be a path, a Pillow image, or an array or tensor, not {checks.shown(picture)}"
+            f"{name} must be a path, a Pillow image, or an array or tensor, not {checks.short_repr(picture)}"
         )
     return torch.from_numpy(np.array(image))
 

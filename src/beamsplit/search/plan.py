@@ -98,7 +98,7 @@ class Strategy(Protocol):
 
 def own_strengths(strategy: Any, groups: int) -> None:
     """Check the strengths, and keep them where nobody else can change them."""
-    value = checks.once(strategy.strength)
+    value = checks.materialise(strategy.strength)
     checks.strengths(value, groups)
     object.__setattr__(strategy, "strength", tuple(value) if isinstance(value, list) else value)
 
@@ -106,7 +106,7 @@ def own_strengths(strategy: Any, groups: int) -> None:
 def check_schedule(schedule: object) -> None:
     """Raise unless this is a schedule."""
     if schedule not in ("lockstep", "staggered"):
-        raise ArgumentError(f"schedule must be 'lockstep' or 'staggered', not {checks.shown(schedule)}")
+        raise ArgumentError(f"schedule must be 'lockstep' or 'staggered', not {checks.short_repr(schedule)}")
 
 
 def check_term(diversity: object) -> None:
@@ -115,5 +115,5 @@ def check_term(diversity: object) -> None:
         hint = f": write {diversity.__name__}()" if isinstance(diversity, type) else ""
         raise ArgumentError(
             "diversity must be a term with a method penalty(tokens, prefix, earlier), not "
-            f"{checks.shown(diversity)}{hint}"
+            f"{checks.short_repr(diversity)}{hint}"
         )

@@ -129,7 +129,7 @@ def check_strategy_name(name: object) -> str:
     """Return the name. Raise if there is no strategy of that name."""
     if not isinstance(name, str) or name not in STRATEGIES:
         hint = checks.nearest(str(name), STRATEGIES, f"there are {', '.join(STRATEGIES)}")
-        raise ArgumentError(f"there is no strategy {checks.shown(name)}: {hint}")
+        raise ArgumentError(f"there is no strategy {checks.short_repr(name)}: {hint}")
     return name
 
 

@@ -210,7 +210,7 @@ def _check_settings(name: str, given: Collection[str], known: set[str]) -> None:
 
 
 def _whose(key: str, known: set[str]) -> str:
-    """The end of a message about a setting: which strategies have it, or what was meant."""
+    """Return the end of a message about a setting: which strategies have it, or what was meant."""
     others = [other for other in STRATEGIES if key in own_settings(other)]
     if others:
         return f"it is for {', '.join(others)}"

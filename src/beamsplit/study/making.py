@@ -10,7 +10,7 @@ from typing import Any
 
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
-from beamsplit.evaluation import Settings, experiment_of
+from beamsplit.evaluation import RunSettings, experiment_of
 from beamsplit.evaluation.running import lists_of, prepare
 from beamsplit.study.pictures import Source, to_jpeg
 from beamsplit.study.plan import NewItem, StudyPlan
@@ -53,7 +53,7 @@ def lists_from_files(
     return ListPair((one, other), tuple(ids), first, second, [_merge_sources(each, known) for each in ids])
 
 
-def lists_from_strategies(content: Mapping[str, Any], settings: Settings) -> ListPair:
+def lists_from_strategies(content: Mapping[str, Any], settings: RunSettings) -> ListPair:
     """Decode the lists of two methods. `content` is what a TOML file for `beamsplit evaluate` contains."""
     one, other = _two_names(content["methods"])
     experiment = experiment_of(content, "the command")

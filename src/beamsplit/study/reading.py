@@ -50,7 +50,7 @@ def read_sources(path: Path) -> dict[str, Source]:
 def _source(path: Path, where: str, entry: Mapping[str, Any]) -> Source:
     image, text = entry.get("image"), entry.get("input")
     if image is not None and not isinstance(image, str):
-        raise ArgumentError(f'{where} has no path under "image": {checks.shown(image)}')
+        raise ArgumentError(f'{where} has no path under "image": {checks.short_repr(image)}')
     return Source(
         text=clean(text) if isinstance(text, str) else "",
         image=None if image is None else path.parent / image,
@@ -64,7 +64,7 @@ def _number(entry: Mapping[str, Any], key: str, where: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ArgumentError(f'{where} has no number under "{key}": {checks.shown(value)}')
+        raise ArgumentError(f'{where} has no number under "{key}": {checks.short_repr(value)}')
     return float(value)
 
 

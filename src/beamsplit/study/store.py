@@ -206,7 +206,7 @@ class Store:
     def vote(self, annotator: Annotator, item: int, side: str) -> claims.VoteResult:
         """Count a vote for the list on that side. Once counted, it is on the disk."""
         if side not in ("left", "right"):
-            raise ArgumentError(f"side is {checks.shown(side)}: give 'left' or 'right'")
+            raise ArgumentError(f"side is {checks.short_repr(side)}: give 'left' or 'right'")
         return self._write(lambda c: claims.cast_vote(c, annotator.id, item, side, self._clock()))
 
     def standing(self, annotator: Annotator) -> claims.Standing:

@@ -103,7 +103,7 @@ class Catalogue:
     def entry(self, name: str) -> Entry:
         if name not in self._entries:
             hint = checks.nearest(name, self._entries, f"there are {', '.join(self._entries)}")
-            raise Problem(404, f"there is no model {checks.shown(name)}: {hint}")
+            raise Problem(404, f"there is no model {checks.short_repr(name)}: {hint}")
         return self._entries[name]
 
     def model(self, name: str) -> StepModel:

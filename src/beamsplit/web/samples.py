@@ -35,7 +35,7 @@ class SamplePictures:
             return painted(name), "image/png"
         names = [*files, *SCENES]
         hint = checks.nearest(name, names, f"there are {', '.join(names[:10])}")
-        raise Problem(404, f"there is no sample picture {checks.shown(name)}: {hint}")
+        raise Problem(404, f"there is no sample picture {checks.short_repr(name)}: {hint}")
 
     def _files(self) -> dict[str, Path]:
         found = self._folder.iterdir() if self._folder is not None else ()
