@@ -41,6 +41,9 @@ class Elsewhere:
     def select(self, state: Any, rows: Tensor) -> Any:
         return self._model.select(state, rows.cpu())
 
+    def join(self, states: Any) -> Any:
+        return self._model.join(states)
+
     def _moved(self, logits: Any, state: Any) -> tuple[Any, Any]:
         logits = logits.to(DEVICE)
         if self._guided:
@@ -57,9 +60,9 @@ def without_kernels(run: Callable[[], Any]) -> Any:
         del os.environ["BEAMSPLIT_KERNELS"]
 
 
-def assert_same(model: Any, strategy: DiverseBeamSearch, **options: Any) -> None:
+def assert_same(model: Any, strategy: DiverseBeamSearch, inputs: int = 2, **options: Any) -> None:
     """A decode with the kernels is one without them, to the last bit."""
-    decode = functools.partial(beamsplit.decode, model, torch.arange(2), strategy, **options)
+    decode = functools.partial(beamsplit.decode, model, torch.arange(inputs), strategy, **options)
     assert decode() == without_kernels(decode), (model, strategy, options)
 
 
@@ -89,6 +92,13 @@ def check_groups_that_end_one_by_one() -> None:
     for seed, groups, beams in [(0, 3, 1), (1, 3, 1), (3, 3, 1), (0, 2, 2)]:
         strategy = DiverseBeamSearch(groups=groups, beams_per_group=beams, strength=1.0)
         assert_same(Elsewhere(11, seed), strategy, max_length=8, end=2)
+
+
+def check_staggered() -> None:
+    """A group may be done when a later one begins, so that there are no other rows above its own."""
+    for seed, inputs, strength in [(1, 1, 0.0), (0, 2, 0.5), (2, 2, 0.5)]:
+        strategy = DiverseBeamSearch(groups=3, strength=strength, schedule="staggered")
+        assert_same(Elsewhere(11, seed), strategy, inputs, max_length=5, end=list(range(6)))
 
 
 def check_ties() -> None:

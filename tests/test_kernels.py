@@ -20,6 +20,7 @@ CASES = Path(__file__).with_name("kernel_cases.py")
 CHECKS = [
     "choose",
     "groups_that_end_one_by_one",
+    "staggered",
     "ties",
     "shortlist",
     "masked_rows",
