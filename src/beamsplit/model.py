@@ -253,8 +253,8 @@ def fingerprint_of(model: object) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def accepts_of(model: object) -> Callable[[Any], object] | None:
-    """Return the model's `accepts`, which raises for an input that it cannot take."""
+def accepts_of(model: object) -> Callable[[Any], bool] | None:
+    """Return the model's `accepts`, which tells whether it can take an input."""
     return getattr(model, "accepts", None)
 
 
