@@ -58,7 +58,7 @@ def test_the_examples_of_the_contract_run() -> None:
     "name",
     [
         *("widen", "start_with_room", "advance", "join", "fixed_rows", "keeps_earlier_steps"),
-        *("end", "to_text", "word_vectors", "language_model", "accepts", "fingerprint"),
+        *("end", "to_text", "word_vectors", "language_model", "features", "accepts", "fingerprint"),
         *("Guided", "LogProbs", "Shortlist", "Room"),
     ],
 )

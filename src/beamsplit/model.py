@@ -253,6 +253,11 @@ def fingerprint_of(model: object) -> str | None:
     return found if isinstance(found, str) else None
 
 
+def features_of(model: object) -> Callable[[Any], Tensor] | None:
+    """Return the model's `features`, which turns pictures into what it decodes from."""
+    return getattr(model, "features", None)
+
+
 def accepts_of(model: object) -> Callable[[Any], bool] | None:
     """Return the model's `accepts`, which tells whether it can take an input."""
     return getattr(model, "accepts", None)

@@ -25,7 +25,7 @@ from beamsplit.evaluation.tasks import Task, read_task
 from beamsplit.hypotheses import Hypotheses
 from beamsplit.loading import load_model
 from beamsplit.metrics import Example
-from beamsplit.model import StepModel, accepts_of, end_of
+from beamsplit.model import StepModel, accepts_of, end_of, features_of
 from beamsplit.models import Complexity
 from beamsplit.models.complexity import split
 from beamsplit.strategies.defaults import BATCH_SIZE
@@ -135,9 +135,10 @@ def prepare(
 
 
 def _looked_at(task: Task, model: Any) -> Task:
-    if not hasattr(model, "features"):
+    features = features_of(model)
+    if features is None:
         raise ArgumentError(f"{task.name} has pictures, and {type(model).__name__} does not look at any")
-    return replace(task, inputs=model.features(list(task.inputs)).cpu(), pictures=False)
+    return replace(task, inputs=features(list(task.inputs)).cpu(), pictures=False)
 
 
 def _accepted(model: Any, task: Task) -> list[int]:
