@@ -81,33 +81,50 @@ class Shortlist:
     log_prob: Tensor
     """[rows k] the model's."""
     rest: Tensor = None  # type: ignore[assignment]
-    """[rows] no unlisted token has a higher key; by default, the lowest key listed."""
+    """[rows] no unlisted token has a higher gain; by default, the lowest gain listed. -inf: all are there."""
     gain: Tensor = None  # type: ignore[assignment]
     """[rows k] what a token adds to a beam's score; by default, its log-probability."""
     key: Tensor = None  # type: ignore[assignment]
-    """[rows k] what tokens were listed by; by default, the gain."""
+    """[rows k] what the search has listed tokens by, noise included. A model leaves it out."""
+    bounded: bool = False
+    """As in `Guided`, where there is a gain: whether no token from here on adds more than 0 in all."""
 
     def __post_init__(self) -> None:
-        if all(
-            isinstance(value, Tensor)
-            for value in (self.tokens, self.log_prob, self.rest, self.gain, self.key)
-        ):
+        given = (self.tokens, self.log_prob, self.rest, self.gain, self.key)
+        if all(isinstance(value, Tensor) for value in given) and self.tokens.dtype == torch.long:
             return  # as the search makes them, once a step
-        for name, default in (("tokens", None), ("log_prob", None), ("gain", "log_prob"), ("key", "gain")):
-            value = getattr(self, name)
-            if value is None and default is not None:
-                object.__setattr__(self, name, getattr(self, default))
-            elif not isinstance(value, Tensor):
-                object.__setattr__(self, name, as_tensor(value))
-        rest = self.key.amin(-1) if self.rest is None else as_tensor(self.rest)
-        object.__setattr__(self, "rest", rest)
+        self._set("tokens", as_tensor(self.tokens))
+        if not self.tokens.is_floating_point():
+            self._set("tokens", self.tokens.long())
+        self._set("log_prob", as_tensor(self.log_prob))
+        self._set("gain", self.log_prob if self.gain is None else as_tensor(self.gain))
+        self._set("key", self.gain if self.key is None else as_tensor(self.key))
+        self._set("rest", self._lowest() if self.rest is None else as_tensor(self.rest))
+
+    def _set(self, name: str, value: Tensor) -> None:
+        object.__setattr__(self, name, value)
+
+    def _lowest(self) -> Tensor:
+        """Return the lowest gain of each row; a place that holds nothing does not count."""
+        if not self.log_prob.dim() or not self.log_prob.shape[-1]:
+            raise ModelError(
+                f"a Shortlist has log-probabilities of shape {list(self.log_prob.shape)}: list at least one "
+                "candidate of each row, [rows k]"
+            )
+        if self.gain.shape != self.log_prob.shape:  # which is refused when the list is read
+            return self.log_prob.amin(-1)
+        return self.gain.masked_fill(self.log_prob == -torch.inf, torch.inf).amin(-1)
+
+    @property
+    def is_guided(self) -> bool:
+        return self.gain is not self.log_prob
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Shortlist:
         """Apply a function to every tensor; one that is there twice stays so."""
         log_prob = function(self.log_prob)
         gain = log_prob if self.gain is self.log_prob else function(self.gain)
         key = gain if self.key is self.gain else function(self.key)
-        return Shortlist(function(self.tokens), log_prob, function(self.rest), gain, key)
+        return Shortlist(function(self.tokens), log_prob, function(self.rest), gain, key, self.bounded)
 
     def at(self, rows: Tensor) -> Shortlist:
         """Return the lists of these rows: `rows` may have any shape, and its axes replace the first one."""
@@ -160,7 +177,7 @@ class Room:
     length: int
     """Tokens of a hypothesis."""
     candidates: int
-    """Candidates of a row that make every step certain with a local term such as Hamming, ties aside."""
+    """Candidates of a row that make every step certain with a local term such as Hamming."""
 
 
 @runtime_checkable
@@ -207,9 +224,10 @@ class WideningModel(StepModel, Protocol):
     """A model that answers with a `Shortlist`, and can be asked for a longer one."""
 
     def widen(self, state: State, rows: Tensor, width: int) -> Shortlist:
-        """Return lists of at least this width for these rows of its last answer, or as long as it can.
+        """Return lists of at least this width for these rows of the state, or lists as long as it can.
 
-        `state` is the one that came with that answer.
+        The state is the one that came with its last answer (in the staggered schedule, perhaps with the
+        rows of its first answer joined below).
         """
         ...
 
@@ -306,8 +324,12 @@ def as_tensor(values: Any) -> Tensor:
     import numpy as np  # which the search itself can do without
 
     array = np.asarray(values)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if not array.flags.writeable or any(stride < 0 for stride in array.strides):  # which torch does not take
+        array = array.copy()
     try:
-        return torch.from_numpy(array if array.flags.writeable else array.copy())
+        return torch.from_numpy(array)
     except TypeError as error:
         raise ModelError(f"the model returned an array of {array.dtype}: {checks.reason(error)}") from error
 
@@ -379,10 +401,16 @@ def stack_answers(upper: Answer, lower: Answer) -> Answer:
 def stack_shortlists(upper: Shortlist, lower: Shortlist) -> Shortlist:
     """Return the lists of both, the shorter ones filled up with empty places."""
     width = max(upper.tokens.shape[1], lower.tokens.shape[1])
-    parts = [padded(upper, width), padded(lower, width)]
-    columns = zip(*((p.tokens, p.log_prob, p.rest, p.gain, p.key) for p in parts), strict=True)
-    tokens, log_prob, rest, gain, key = (torch.cat(column) for column in columns)
-    return Shortlist(tokens, log_prob, rest, gain, key)
+    upper, lower = padded(upper, width), padded(lower, width)
+    log_prob = torch.cat([upper.log_prob, lower.log_prob])
+    is_guided = upper.is_guided or lower.is_guided
+    return Shortlist(
+        torch.cat([upper.tokens, lower.tokens]),
+        log_prob,
+        torch.cat([upper.rest, lower.rest]),
+        torch.cat([upper.gain, lower.gain]) if is_guided else log_prob,
+        bounded=upper.bounded and lower.bounded,
+    )
 
 
 def padded(lists: Shortlist, width: int) -> Shortlist:
@@ -394,13 +422,9 @@ def padded(lists: Shortlist, width: int) -> Shortlist:
     def fill(values: Tensor, value: float) -> Tensor:
         return torch.nn.functional.pad(values, (0, missing), value=value)
 
-    return Shortlist(
-        fill(lists.tokens, -1),
-        fill(lists.log_prob, -torch.inf),
-        lists.rest,
-        fill(lists.gain, -torch.inf),
-        fill(lists.key, -torch.inf),
-    )
+    log_prob = fill(lists.log_prob, -torch.inf)
+    gain = fill(lists.gain, -torch.inf) if lists.is_guided else log_prob
+    return Shortlist(fill(lists.tokens, -1), log_prob, lists.rest, gain, bounded=lists.bounded)
 
 
 def wide(dtype: torch.dtype) -> torch.dtype:

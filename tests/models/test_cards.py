@@ -69,6 +69,6 @@ def test_the_page_has_the_models_and_their_sizes(name: str) -> None:
     assert f"{file / 1e6:.1f} MB" in row[0]
     model = load(name)
     if isinstance(model, Complexity):
-        assert f"{len(model.support):,} remembered" in row[0]
+        assert f"{len(model.support):,} support vectors" in row[0]
     else:
         assert f"{sum(p.numel() for p in model.parameters()) / 1e6:.1f} million" in row[0]

@@ -8,7 +8,7 @@ it where it is awaitable.
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,16 +81,20 @@ class _States:
 
     def _advance(self, ask: Advance) -> _Calls:
         model = self._model
-        state = yield from self._source(ask.sources)
+        state, parents = (yield from self._source(ask.sources)), ask.parents
+        # `advance` may use up its state: one that the search may return to is copied first.
+        if parents is not None and (self._advances is None or self._keeps != "last"):
+            state, parents = (yield _Call(model.select(state, parents))), None
         if self._advances is not None:
-            value = yield _Call(self._advances(state, ask.parents, ask.tokens))
+            value = yield _Call(self._advances(state, parents, ask.tokens))
             return self._note(*read_answer(value, "advance"))
-        if ask.parents is not None:
-            state = yield _Call(model.select(state, ask.parents))
         value = yield _Call(model.step(ask.tokens, state))
         return self._note(*read_answer(value, "step"))
 
     def _source(self, sources: tuple[int, ...]) -> _Calls:
+        assert all(source == LAST or source < len(self._kept) for source in sources), (
+            "Start(keeps=...) says which"
+        )
         states = [self._last if source == LAST else self._kept[source] for source in sources]
         if len(states) == 1:
             return states[0]
@@ -148,6 +152,17 @@ def drive(search: Search, model: StepModel, inputs: Any) -> Iterator[Step]:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class _Awaited:
+    """Something to be awaited without gradients, which are switched off only while it runs."""
+
+    value: Awaitable[Any]
+
+    @torch.no_grad()
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return (yield from self.value.__await__())
+
+
 async def drive_async(search: Search, model: StepModel, inputs: Any) -> AsyncIterator[Step]:
     """Run a search on a model whose verbs may be coroutines."""
     events, value = _converse(search, model, inputs), None
@@ -160,4 +175,4 @@ async def drive_async(search: Search, model: StepModel, inputs: Any) -> AsyncIte
         if isinstance(event, Step):
             yield event
         else:
-            value = await event.value if inspect.isawaitable(event.value) else event.value
+            value = await _Awaited(event.value) if inspect.isawaitable(event.value) else event.value

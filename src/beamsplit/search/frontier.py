@@ -20,10 +20,18 @@ from beamsplit.search.select import GroupPenalty, Picks, Selection
 from beamsplit.search.setting import Setting, safe_width
 from beamsplit.search.state import Beams, FinishedPool, append, take
 
-__all__ = ["Frontier"]
+__all__ = ["Avoid", "Frontier"]
 
 _SHORT = 8  # candidates listed for a beam, unless that turns out to be too few
 _SLACK = 4  # candidates listed beyond those that can matter, so that a tie at the list's end seldom does
+
+
+@dataclass(frozen=True, slots=True)
+class Avoid:
+    """Sequences that every group is to keep away from."""
+
+    sequences: Tensor  # [batch e length], -1 after their ends
+    doubt: Tensor | None = None  # [batch] whether they are in doubt; None: none are
 
 
 @dataclass(slots=True, eq=False)
@@ -39,7 +47,7 @@ class Frontier:
     pool: FinishedPool
     strengths: Tensor  # [group 1 1]
     not_earlier: Tensor  # [1 group group 1]: does the second not come before the first?
-    avoid: Tensor | None  # [batch e length] sequences that every group is to keep away from
+    avoid: Tensor | None  # [batch e length]
     width: int  # of candidate lists, after the first step
     time: int = 0
     may_rise: bool = False  # whether totals may rise, since the model guides
@@ -48,7 +56,7 @@ class Frontier:
     dense: bool = False  # every beam is live
 
     @classmethod
-    def roots(cls, setting: Setting, groups: range, avoid: Tensor | None = None, above: int = 0) -> Frontier:
+    def roots(cls, setting: Setting, groups: range, avoid: Avoid | None = None, above: int = 0) -> Frontier:
         """Return groups before their first step. Their rows come below so many others."""
         plan, options, device = setting.plan, setting.options, setting.like.device
         size, beams = len(groups), plan.beams_per_group
@@ -66,7 +74,8 @@ class Frontier:
             pool=FinishedPool.empty(setting.batch, size, setting.slots, setting.like),
             strengths=strengths[groups.start : groups.stop],
             not_earlier=torch.ones(1, size, size, dtype=torch.bool, device=device).triu().unsqueeze(3),
-            avoid=None if avoid is None else avoid.to(device),
+            avoid=None if avoid is None else avoid.sequences.to(device),
+            doubt=None if avoid is None or avoid.doubt is None else _for_groups(avoid.doubt.to(device), size),
             width=options.list_width or _SHORT + len(options.ends),
         )
 
@@ -228,6 +237,10 @@ class Frontier:
         if stayed or (self.time > 1 and not fixed and are_all(parents, count)):
             return Advance(tokens, None)
         return Advance(tokens, parents)
+
+
+def _for_groups(doubt: Tensor, groups: int) -> Tensor:
+    return doubt.unsqueeze(1).expand(-1, groups)
 
 
 def _certified(doubt: Tensor | None, like: Tensor) -> Tensor | None:

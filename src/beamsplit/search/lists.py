@@ -8,8 +8,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from beamsplit.errors import ModelError
-from beamsplit.model import Answer, Guided, LogProbs, Shortlist, plain
+from beamsplit.errors import ArgumentError, ModelError
+from beamsplit.model import Answer, Guided, LogProbs, Shortlist, is_normalised, plain
 from beamsplit.search import kernels, noise
 from beamsplit.search.asks import LAST, Widen
 from beamsplit.search.frontier import Frontier
@@ -58,12 +58,18 @@ def read_lists(
         raise ModelError(
             "the model answered with a Shortlist in some steps and with logits in others: return one of them"
         )
-    if isinstance(answer, Guided) and not answer.bounded:
+    if _may_rise(answer):
         for frontier in frontiers:
             frontier.may_rise = True
     if isinstance(answer, Shortlist):
         return _ModelLists(setting, answer, rows, frontiers, sources)
     return _VocabularyLists(setting, answer, rows, frontiers)
+
+
+def _may_rise(answer: Answer) -> bool:
+    """Tell whether totals may rise from here on."""
+    is_guided = isinstance(answer, Guided) or (isinstance(answer, Shortlist) and answer.is_guided)
+    return is_guided and not answer.bounded  # type: ignore[union-attr]
 
 
 def _young(setting: Setting, frontiers: Sequence[Frontier]) -> list[Frontier]:
@@ -84,7 +90,8 @@ class _VocabularyLists:
         young = _young(setting, frontiers)
         self._reader = kernels.reader(answer, setting.has_kernels and not young)
         self._ignored = _dead_rows(setting, frontiers)
-        if setting.guided or young:  # guidance may be infinite without being NaN; a ruled-out NaN hides
+        # Guidance may be infinite without being NaN, a ruled-out NaN hides, and nobody else has normalised.
+        if setting.guided or young or is_normalised(answer):
             self.check_finite()
         for frontier in young:
             self._rule_out_ends(frontier)
@@ -137,12 +144,13 @@ class _ModelLists:
         frontiers: Sequence[Frontier],
         sources: tuple[int, ...],
     ) -> None:
-        check_lists(answer, rows)
+        self._ignored = _dead_rows(setting, frontiers)
+        check_lists(answer, rows, self._ignored)
+        _check_known(setting, answer)
         self._setting = setting
         self._sources = sources
         self._given = by_token(answer)
         self._young = _young(setting, frontiers)
-        self._ignored = _dead_rows(setting, frontiers)
 
     def of(self, frontier: Frontier, width: int) -> Shortlist:
         lists = self._given if self._ignored is None else _emptied(self._given, self._ignored)
@@ -164,10 +172,27 @@ class _ModelLists:
         rows, before = torch.unique(frontier.rows.index[doubtful]), self._given.tokens.shape[1]
         longer = yield Widen(rows, before * _FACTOR, self._sources)
         check_lists(longer, len(rows))
-        if longer.tokens.shape[1] <= before and not bool((longer.rest == -torch.inf).all()):
+        _check_known(self._setting, longer)
+        if not _is_longer(longer, self._given.at(rows)):
             return None
         self._given = merge(self._given, rows, longer)
         return self._given.tokens.shape[1]
+
+
+def _is_longer(longer: Shortlist, before: Shortlist) -> bool:
+    """Tell whether some list has more candidates than before, or leaves less out."""
+    more = (longer.log_prob > -torch.inf).sum(1) > (before.log_prob > -torch.inf).sum(1)
+    return bool((more | (longer.rest.to(before.rest.dtype) < before.rest)).any())
+
+
+def _check_known(setting: Setting, lists: Shortlist) -> None:
+    """Raise if a token is listed that the diversity term does not know."""
+    known = getattr(setting.plan.diversity, "vocabulary", None)
+    if known is not None and int(lists.tokens.max()) >= known:
+        raise ArgumentError(
+            f"{type(setting.plan.diversity).__name__} knows {known} tokens, and the model lists token "
+            f"{int(lists.tokens.max())}: give it one row for each token of the model"
+        )
 
 
 def _laid_out(lists: Shortlist, frontier: Frontier) -> Shortlist:
@@ -192,4 +217,4 @@ def _emptied(lists: Shortlist, rows: Tensor) -> Shortlist:
     log_prob = empty(lists.log_prob)
     gain = log_prob if lists.gain is lists.log_prob else empty(lists.gain)
     key = gain if lists.key is lists.gain else empty(lists.key)
-    return Shortlist(lists.tokens, log_prob, empty(lists.rest), gain, key)
+    return Shortlist(lists.tokens, log_prob, empty(lists.rest), gain, key, lists.bounded)

@@ -20,7 +20,7 @@ from torch import Tensor
 from beamsplit.hypotheses import Hypotheses
 from beamsplit.options import DecodeOptions
 from beamsplit.search.asks import Abilities, Search, Start
-from beamsplit.search.frontier import Frontier
+from beamsplit.search.frontier import Avoid, Frontier
 from beamsplit.search.lists import read_lists
 from beamsplit.search.picking import pick
 from beamsplit.search.plan import Plan
@@ -35,12 +35,9 @@ Departed = list[tuple[Tensor, FinishedPool]]
 """Inputs that have left the batch, and what was found for them."""
 
 
-def lockstep(plan: Plan, options: DecodeOptions, abilities: Abilities, avoid: Tensor | None = None) -> Search:
-    """Search with all groups at the same time step.
-
-    `avoid` [batch e length] are sequences that every group is to keep away from, -1 after their ends.
-    """
-    answer = yield Start(room_of(plan, options))
+def lockstep(plan: Plan, options: DecodeOptions, abilities: Abilities, avoid: Avoid | None = None) -> Search:
+    """Search with all groups at the same time step, and away from what is to be avoided."""
+    answer = yield Start(room_of(plan, options, 0 if avoid is None else avoid.sequences.shape[1]))
     setting = Setting.of(plan, options, abilities, answer)
     if not setting.batch:
         return

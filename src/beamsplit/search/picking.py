@@ -60,7 +60,7 @@ def _pick_from(frontier: Frontier, lists: Shortlist, penalty: GroupPenalty | Non
             return Selection(frontier.groups, frontier.time, width=lists.tokens.shape[-1], **chosen._asdict())
     picks, bound = settle(rule, frontier.beams, lists, count, penalty)
     ended = frontier.ends(picks)
-    survivors, secure, any_end = split_ends(rule, picks, bound, ended, keep)
+    survivors, secure, any_end = split_ends(rule, picks, bound, ended, count, keep)
     return Selection(
         frontier.groups,
         frontier.time,
@@ -86,7 +86,9 @@ def _spread_doubt(
 
 
 def _warn_once(frontier: Frontier, selection: Selection) -> None:
-    if frontier.doubt is None:
+    notes = frontier.setting.notes
+    if not notes:
+        notes.append("in doubt")
         warnings.warn(
             f"the model's lists of {selection.width} candidates are too short to be certain of step "
             f"{frontier.time}: what may differ from an exact search has certified=False (longer lists help)",

@@ -44,7 +44,7 @@ def rank_by(scorer: Scorer) -> Callable[[Hypothesis], float]:
     """Return what the whole list is ordered by: log-probability, as the scorer sees it, without penalties."""
 
     def rank(hypothesis: Hypothesis) -> float:
-        log_prob = torch.tensor(hypothesis.log_prob, dtype=torch.double)
+        log_prob = torch.tensor(hypothesis.log_prob, dtype=torch.double, device="cpu")
         return float(scorer.final(log_prob, len(hypothesis.tokens)))
 
     return rank

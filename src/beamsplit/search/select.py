@@ -240,26 +240,30 @@ def _picks(
 
 
 def split_ends(
-    rule: Rule, picks: Picks, bound: Tensor, ended: Tensor, keep: int
+    rule: Rule, picks: Picks, bound: Tensor, ended: Tensor, count: int, keep: int
 ) -> tuple[Picks, Tensor, bool]:
-    """Split the picks into those that end and those that go on.
+    """Split the picks, of which `count` were wanted, into those that end and those that go on.
 
     Returns the first `keep` that go on; whether nothing unlisted could have been picked [batch group]; and
     whether any of the best picks end.
     """
-    if not bool(ended[..., :keep].any()):
+    any_end = bool(ended[..., :keep].any())
+    if not any_end:
         survivors = picks.first(keep)
-        return survivors, rule.secure(picks.order, survivors.order[..., -1], bound), False
-    slots = ended.to(torch.uint8).argsort(dim=2, stable=True)[..., :keep]
-    survivors, dead = picks.take(slots), ended.gather(2, slots)
-    survivors = replace(
-        survivors,
-        score=survivors.score.masked_fill(dead, -torch.inf),
-        order=survivors.order.masked_fill(dead, -torch.inf),
-    )
-    # The last pick that matters is the last to go on, or the last of all if too few do.
-    worst = torch.maximum(survivors.order[..., -1], picks.order[..., -1])
-    return survivors, rule.secure(picks.order, worst, bound), True
+        worst = survivors.order[..., -1]
+    else:
+        slots = ended.to(torch.uint8).argsort(dim=2, stable=True)[..., :keep]
+        survivors, dead = picks.take(slots), ended.gather(2, slots)
+        survivors = replace(
+            survivors,
+            score=survivors.score.masked_fill(dead, -torch.inf),
+            order=survivors.order.masked_fill(dead, -torch.inf),
+        )
+        # The last pick that matters is the last to go on, or the last of all if too few do.
+        worst = torch.maximum(survivors.order[..., -1], picks.order[..., -1])
+    if picks.token.shape[2] < count:  # then anything that is not listed might have filled the gap
+        worst = torch.full_like(worst, -torch.inf)
+    return survivors, rule.secure(picks.order, worst, bound), any_end
 
 
 def _check_shape(term: Diversity, penalty: object, tokens: Tensor) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -34,6 +34,7 @@ class Setting:
     end_ids: Tensor  # [e]
     is_end: Tensor | None  # [vocab]
     stopping: Stopping
+    notes: list[str] = field(default_factory=list)  # what the user has been told, so that it is said once
 
     @classmethod
     def of(cls, plan: Plan, options: DecodeOptions, abilities: Abilities, answer: Answer) -> Setting:
@@ -89,12 +90,12 @@ def safe_width(plan: Plan, options: DecodeOptions) -> int:
     return survivors + len(options.ends) + penalised
 
 
-def room_of(plan: Plan, options: DecodeOptions) -> Room:
-    """Return what a search needs at most."""
+def room_of(plan: Plan, options: DecodeOptions, avoided: int = 0) -> Room:
+    """Return what a search needs at most that has so many sequences to avoid."""
     return Room(
         beams=plan.groups * plan.beams_per_group,
         length=options.max_length,
-        candidates=safe_width(plan, options),
+        candidates=safe_width(plan, options) + avoided + 1,  # one more tells a tie at the list's end
     )
 
 

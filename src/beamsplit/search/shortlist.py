@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from beamsplit.errors import ModelError
-from beamsplit.model import Guided, LogProbs, Shortlist, is_normalised, log_softmax, padded, plain
+from beamsplit.model import Guided, LogProbs, Shortlist, is_normalised, log_softmax, padded, plain, score_type
 
 __all__ = [
     "Reader",
@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 _HEIGHT = 16  # of a column; see top_tokens
+_SURE = 1e-3  # rounding may put the log-probability of a sure token as far above 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,25 +129,24 @@ def merge(lists: Shortlist, rows: Tensor, longer: Shortlist) -> Shortlist:
     def put(values: Tensor, replacement: Tensor) -> Tensor:
         return values.index_copy(0, rows, replacement.to(values.dtype))
 
-    return by_token(
-        Shortlist(
-            put(lists.tokens, longer.tokens),
-            put(lists.log_prob, longer.log_prob),
-            put(lists.rest, longer.rest),
-            put(lists.gain, longer.gain),
-            put(lists.key, longer.key),
-        )
-    )
+    log_prob = put(lists.log_prob, longer.log_prob)
+    gain = put(lists.gain, longer.gain) if lists.is_guided or longer.is_guided else log_prob
+    tokens, rest = put(lists.tokens, longer.tokens), put(lists.rest, longer.rest)
+    return by_token(Shortlist(tokens, log_prob, rest, gain, bounded=lists.bounded))
 
 
 def by_token(lists: Shortlist) -> Shortlist:
-    """Sort each list by token, as ties are broken by token. Empty places come first."""
-    tokens = lists.tokens.masked_fill(lists.log_prob == -torch.inf, -1)
-    tokens, order = tokens.sort(dim=1)
-    log_prob = lists.log_prob.gather(1, order)
-    gain = log_prob if lists.gain is lists.log_prob else lists.gain.gather(1, order)
-    key = gain if lists.key is lists.gain else lists.key.gather(1, order)
-    return Shortlist(tokens, log_prob, lists.rest, gain, key)
+    """Sort each list by token, as ties are broken by token. Empty places come first, and gain nothing.
+
+    All values are rounded to one type, which never puts the smaller above the larger.
+    """
+    dtype, empty = score_type(lists), lists.log_prob == -torch.inf
+    tokens, order = lists.tokens.masked_fill(empty, -1).sort(dim=1)
+    log_prob = lists.log_prob.to(dtype).gather(1, order)
+    if not lists.is_guided:
+        return Shortlist(tokens, log_prob, lists.rest.to(dtype), log_prob, log_prob, lists.bounded)
+    gain = lists.gain.to(dtype).masked_fill(empty, -torch.inf).gather(1, order)
+    return Shortlist(tokens, log_prob, lists.rest.to(dtype), gain, gain, lists.bounded)
 
 
 def without(lists: Shortlist, forbidden: Tensor) -> Shortlist:
@@ -158,7 +158,7 @@ def without(lists: Shortlist, forbidden: Tensor) -> Shortlist:
     log_prob = forbid(lists.log_prob)
     gain = log_prob if lists.gain is lists.log_prob else forbid(lists.gain)
     key = gain if lists.key is lists.gain else forbid(lists.key)
-    return Shortlist(lists.tokens, log_prob, lists.rest, gain, key)
+    return Shortlist(lists.tokens, log_prob, lists.rest, gain, key, lists.bounded)
 
 
 # Checks of answers
@@ -179,16 +179,18 @@ def check_logits(logits: Tensor, rows: int | None, vocabulary: int | None) -> No
         )
 
 
-def check_lists(lists: Shortlist, rows: int | None) -> None:
-    """Raise unless these are candidate lists [rows k], of so many rows if it is known how many."""
+def check_lists(lists: Shortlist, rows: int | None, ignored: Tensor | None = None) -> None:
+    """Raise unless these are candidate lists [rows k], of so many rows if it is known how many.
+
+    What is in rows that are ignored [rows] does not matter.
+    """
     shape = list(lists.tokens.shape)
-    columns = {"log_prob": lists.log_prob, "gain": lists.gain, "key": lists.key}
     if lists.tokens.dim() != 2 or not shape[1] or lists.tokens.is_floating_point():
         raise ModelError(
             f"the model returned a Shortlist whose tokens are {lists.tokens.dtype} of shape {shape}: "
             "they must be whole numbers, [rows k]"
         )
-    for name, column in columns.items():
+    for name, column in {"log_prob": lists.log_prob, "gain": lists.gain}.items():
         if column.shape != lists.tokens.shape or not column.is_floating_point():
             raise ModelError(
                 f"the model returned a Shortlist with {name} of {column.dtype} {list(column.shape)} for "
@@ -199,23 +201,35 @@ def check_lists(lists: Shortlist, rows: int | None) -> None:
             f"the model returned a Shortlist with rest of {list(lists.rest.shape)} for {shape[0]} rows: "
             "give one bound a row"
         )
+    if lists.key is not lists.gain:
+        raise ModelError("the model returned a Shortlist with a key, which is the search's own: leave it out")
+    devices = {str(values.device) for values in (lists.tokens, lists.log_prob, lists.gain, lists.rest)}
+    if len(devices) > 1:
+        raise ModelError(
+            f"the model returned a Shortlist on {' and '.join(sorted(devices))}: put it on one device"
+        )
     _check_rows(shape[0], rows)
-    _check_log_probs(lists)
+    _check_log_probs(lists, ignored)
 
 
-def _check_log_probs(lists: Shortlist) -> None:
-    bad = (
-        (lists.log_prob > 1e-3).any(1) | lists.log_prob.isnan().any(1) | (lists.log_prob == -torch.inf).all(1)
-    )
+def _check_log_probs(lists: Shortlist, ignored: Tensor | None) -> None:
+    log_prob, present = lists.log_prob, lists.log_prob > -torch.inf
+    bad = (~(log_prob <= _SURE)).any(1) | ~present.any(1)
     bad |= lists.gain.isnan().any(1) | (lists.gain == torch.inf).any(1) | lists.rest.isnan()
+    if ignored is not None:
+        bad &= ~ignored
     if bool(bad.any()):
         row = int(bad.nonzero()[0, 0])
         raise ModelError(
-            f"the model returned a Shortlist with log-probabilities {lists.log_prob[row].tolist()[:3]}... in "
+            f"the model returned a Shortlist with log-probabilities {log_prob[row].tolist()[:3]}... in "
             f"row {row} of {len(bad)}: they must be normalised, none above 0 or NaN, and one at least finite"
         )
-    ordered = lists.tokens.masked_fill(lists.log_prob == -torch.inf, -1).sort(dim=1).values
+    if bool(((lists.tokens < 0) & present).any()):
+        raise ModelError("the model returned a Shortlist with a token below 0: list ids of its vocabulary")
+    ordered = lists.tokens.masked_fill(~present, -1).sort(dim=1).values
     twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+    if ignored is not None:
+        twice &= ~ignored.unsqueeze(1)
     if bool(twice.any()):
         row, place = twice.nonzero()[0].tolist()
         raise ModelError(
@@ -240,8 +254,7 @@ def check_finite(scores: Scores, answer: Tensor | Guided | LogProbs, ignored: Te
     """
     bad = scores.log_prob[:, 0].isnan()
     if is_normalised(answer):
-        # Not a few thousandths above 0: rounding may put a sure token there.
-        bad = bad | (~(scores.log_prob <= 1e-3)).any(1) | (scores.log_prob == -torch.inf).all(1)
+        bad = bad | (~(scores.log_prob <= _SURE)).any(1) | (scores.log_prob == -torch.inf).all(1)
     if isinstance(answer, Guided):
         bad = bad | (scores.gain.isnan() | (scores.gain == torch.inf)).any(1)
     if ignored is not None:
@@ -262,6 +275,6 @@ def _problem(values: Tensor, normalised: bool) -> str:
         return f"+inf at token {int((values == torch.inf).nonzero()[0, 0])}"
     if bool((values == -torch.inf).all()):
         return "-inf for every token, so that none can follow"
-    if normalised and bool((values > 1e-3).any()):
+    if normalised and bool((values > _SURE).any()):
         return f"a log-probability of {float(values.max()):g}, which is above 0"
     return "guidance that is NaN or infinite"

@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from beamsplit.diversity import Earlier
-from beamsplit.model import Answer, Shortlist, copied, rows_of, stack_answers
+from beamsplit.model import Answer, Shortlist, copied, stack_answers
 from beamsplit.options import DecodeOptions
 from beamsplit.search.asks import LAST, Abilities, Advance, Search, Start, Widen
 from beamsplit.search.frontier import Frontier
-from beamsplit.search.lists import read_lists
+from beamsplit.search.lists import StepLists, read_lists
 from beamsplit.search.loop import Departed, snapshot
 from beamsplit.search.picking import pick
 from beamsplit.search.plan import Plan
@@ -74,15 +74,18 @@ def staggered(plan: Plan, options: DecodeOptions, abilities: Abilities) -> Searc
     roots = copied(roots)  # they are looked at again when later groups start
     groups, departed = _make_groups(setting), Departed()
     answer: Answer | None = None
+    rows = 0  # that the answer should have
     for number in range(options.max_length + plan.groups - 1):
         started = groups[: number + 1]
         sources: tuple[int, ...] = (LAST,)
         if number < plan.groups:
             if number:
                 sources = (_ROOTS,) if answer is None else (LAST, _ROOTS)
-            answer = _start_group(started[-1], answer, roots)
+            answer = _start_group(started[-1], answer, rows, roots)
+            rows += setting.batch
         assert answer is not None, "a search without beams has ended"
-        selections = yield from _pick_all(setting, started, answer, sources)
+        lists = read_lists(setting, answer, rows, [group.frontier for group in started], sources)
+        selections = yield from _pick_all(started, lists)
         frontiers = [group.frontier for group in groups]
         yield Step(number, frontiers[0].inputs, selections, snapshot(frontiers, departed))
         if number + 1 >= plan.groups:
@@ -90,8 +93,8 @@ def staggered(plan: Plan, options: DecodeOptions, abilities: Abilities) -> Searc
             if frontiers[0].is_done:
                 return
         # The roots' rows are copied, since later groups start from them too.
-        ask = _ask(started, rows_of(answer), sources, must_copy=number < plan.groups)
-        answer = None if ask is None else (yield ask)
+        ask = _ask(started, rows, sources, must_copy=number < plan.groups)
+        answer, rows = (None, 0) if ask is None else ((yield ask), len(ask.tokens))
 
 
 def _make_groups(setting: Setting) -> list[_Group]:
@@ -99,21 +102,18 @@ def _make_groups(setting: Setting) -> list[_Group]:
     return [_Group(Frontier.roots(setting, range(g, g + 1)), deque(maxlen=count - g)) for g in range(count)]
 
 
-def _start_group(group: _Group, answer: Answer | None, roots: Answer) -> Answer:
+def _start_group(group: _Group, answer: Answer | None, above: int, roots: Answer) -> Answer:
     """Put the roots' rows below those of the groups on their way, for one more group to start from."""
     if answer is None:
         return roots
-    above, frontier = rows_of(answer), group.frontier
-    frontier.rows = frontier.rows.below(above, above + rows_of(roots))
+    group.frontier.rows = group.frontier.rows.below(above, above + group.frontier.setting.batch)
     return stack_answers(answer, roots)
 
 
 def _pick_all(
-    setting: Setting, groups: Sequence[_Group], answer: Answer, sources: tuple[int, ...]
+    groups: Sequence[_Group], lists: StepLists
 ) -> Generator[Widen, Shortlist, tuple[Selection, ...]]:
     """Let every group that has started take a step, in the order of the groups."""
-    frontiers = [group.frontier for group in groups]
-    lists = read_lists(setting, answer, rows_of(answer), frontiers, sources)
     selections = []
     for g, group in enumerate(groups):
         before = _look_back(groups[:g])

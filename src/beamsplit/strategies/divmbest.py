@@ -14,6 +14,7 @@ from beamsplit.diversity import Diversity, NGram
 from beamsplit.hypotheses import Hypotheses, Hypothesis
 from beamsplit.options import DecodeOptions
 from beamsplit.search.asks import Abilities, Ask, Search
+from beamsplit.search.frontier import Avoid
 from beamsplit.search.loop import lockstep
 from beamsplit.search.plan import Plan, check_term, own_strengths
 from beamsplit.search.results import rank_by
@@ -61,11 +62,13 @@ class DivMBest:
     def search(self, options: DecodeOptions, abilities: Abilities) -> Search:
         """Run one beam search after another. Group g of the result is what run g has kept."""
         kept: _Kept = []
+        doubtful: set[int] = set()  # inputs of which some choice was not certain: so is all that avoids it
         every = replace(options, return_per_group=None, unique=False)
         steps_before = 0
         for run in range(self.runs):
-            search = lockstep(self.plan(run), every, abilities, avoid=_as_tensor(kept) if run else None)
-            last = yield from _relay(search, _Run(run, steps_before, kept, options))
+            avoid = Avoid(_as_tensor(kept), _as_mask(doubtful, len(kept))) if run else None
+            search = lockstep(self.plan(run), every, abilities, avoid)
+            last = yield from _relay(search, _Run(run, steps_before, kept, options), doubtful)
             if last is None:  # an empty batch
                 return
             kept = _with_best(kept, last, run, options.unique)
@@ -95,8 +98,11 @@ class _Run:
         return [Hypotheses.ordered(sorted(each, key=lambda h: -rank(h))) for each in kept]
 
 
-def _relay(search: Search, run: _Run) -> Generator[Ask | Step, Any, Step | None]:
-    """Pass on what a run asks, and its steps as steps of the whole search. Returns the run's last step."""
+def _relay(search: Search, run: _Run, doubtful: set[int]) -> Generator[Ask | Step, Any, Step | None]:
+    """Pass on what a run asks, and its steps as steps of the whole search. Returns the run's last step.
+
+    Inputs of which a step was not certain are added to `doubtful`.
+    """
     reply, last = None, None
     while True:
         try:
@@ -104,6 +110,8 @@ def _relay(search: Search, run: _Run) -> Generator[Ask | Step, Any, Step | None]
         except StopIteration:
             return last
         if isinstance(event, Step):
+            if any(selection.doubt is not None for selection in event.selections):
+                doubtful.update(event.inputs[~event.certified].tolist())
             last, event = event, run.show(event)
         reply = yield event
 
@@ -123,8 +131,13 @@ def _as_tensor(kept: _Kept) -> Tensor:
     """Return [batch e length], -1 after the ends and where an input has kept fewer."""
     count = max(len(each) for each in kept)
     length = max((len(h.tokens) for each in kept for h in each), default=0)
-    tokens = torch.full((len(kept), count, length), -1)
+    tokens = torch.full((len(kept), count, length), -1, device="cpu")
     for index, each in enumerate(kept):
         for e, hypothesis in enumerate(each):
-            tokens[index, e, : len(hypothesis.tokens)] = torch.tensor(hypothesis.tokens)
+            tokens[index, e, : len(hypothesis.tokens)] = torch.tensor(hypothesis.tokens, device="cpu")
     return tokens
+
+
+def _as_mask(indices: set[int], batch: int) -> Tensor | None:
+    """Return [batch] which inputs these are; None if there are none."""
+    return torch.tensor([index in indices for index in range(batch)], device="cpu") if indices else None
