@@ -2,9 +2,9 @@
 
     python examples/top_candidates.py "I have to find a new job."
 
-The search asks for no more than that. With the Hamming term, one candidate more than there are beams makes
-every step certain, so 20 log-probabilities are enough for an exact search with 19 groups. Each hypothesis
-says whether it is certified. The engine here is our own translator behind a small wall; yours may be behind
+The search asks for no more than that. With the Hamming term, one candidate more than there are beams is
+enough, so 20 log-probabilities allow 19 groups; where the last of a list might tie with a token outside it,
+the step is not certified. Each hypothesis says whether it is. The engine here is our own translator behind a small wall; yours may be behind
 a network.
 """
 

@@ -1015,7 +1015,7 @@ def test_a_longer_list_for_one_row_counts_however_long_others_are() -> None:
     for seed in range(6):
         plain = PrefixHashModel(30, seed=seed)
         for schedule in ("lockstep", "staggered"):
-            strategy = DiverseBeamSearch(groups=3, beams_per_group=1, strength=2.0, schedule=schedule)  # type: ignore[arg-type]
+            strategy = DiverseBeamSearch(groups=3, beams_per_group=1, strength=2.0, schedule=schedule)
             found = decode(Capped(plain, 2), [1, 2], strategy, max_length=4, end=END)
             assert all(h.certified for each in found for h in each)
             assert found == decode(plain, [1, 2], strategy, max_length=4, end=END)
