@@ -4,8 +4,8 @@
 
 The search asks for no more than that. With the Hamming term, one candidate more than there are beams is
 enough, so 20 log-probabilities allow 19 groups; where the last of a list might tie with a token outside it,
-the step is not certified. Each hypothesis says whether it is. The engine here is our own translator behind a small wall; yours may be behind
-a network.
+the step is not certified. Each hypothesis says whether it is. The engine here is our own translator behind
+a small wall; yours may be behind a network.
 """
 
 from __future__ import annotations
