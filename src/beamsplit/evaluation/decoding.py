@@ -60,9 +60,8 @@ def decode_cached(
             batch_size=batch_size,
             on_batch=keep,
             max_length=max_length,
-            seed=seed,
-            # From its content: what an input gets must not depend on what the cache had.
-            numbers=[int(keys[index][:8], 16) for index in missing],
+            # A seed of its own, from its content: what an input gets must not depend on what the cache had.
+            seed=[seed + int(keys[index][:8], 16) for index in missing],
             unique=method.spec.unique,
         )
     return [file.lists[key] for key in keys]
