@@ -57,7 +57,10 @@ class _Group:
     history: deque[_Moment]
 
     def apply(self, selection: Selection, elsewhere: Tensor | None) -> Selection:
+        """Let the picks be the beams from now on, and remember them for later groups."""
         frontier, finished = self.frontier, self.frontier.pool.tokens
+        if self.history.maxlen == 1:  # nobody looks back at the last group
+            return frontier.apply(selection, elsewhere)
         spelled = frontier.spell(selection.picks.first(frontier.setting.plan.beams_per_group))
         selection = frontier.apply(selection, elsewhere)
         spelled, finished, now = (held.flatten(1, 2) for held in (spelled, finished, frontier.pool.tokens))
@@ -119,9 +122,8 @@ def _pick_all(
         before = _look_back(groups[:g])
         doubts = [moment.doubt for moment in before if moment.doubt is not None]
         doubt = reduce(torch.logical_or, doubts) if doubts else None
-        elsewhere = reduce(stack_sequences, [moment.finished_now for moment in before]) if before else None
         selection = yield from pick(group.frontier, lists, _as_earlier(before) if before else None, doubt)
-        selections.append(group.apply(selection, elsewhere))
+        selections.append(group.apply(selection, _found_before(group.frontier, before)))
     return tuple(selections)
 
 
@@ -129,6 +131,13 @@ def _look_back(groups: Sequence[_Group]) -> list[_Moment]:
     """Return what each of these groups held when it stood where the group after them is to step now."""
     leads = range(len(groups), 0, -1)
     return [group.history[-1 - lead] for lead, group in zip(leads, groups, strict=True)]
+
+
+def _found_before(frontier: Frontier, moments: Sequence[_Moment]) -> Tensor | None:
+    """Return what earlier groups have finished [batch f length], if it matters to the group."""
+    if not moments or not frontier.setting.options.unique:
+        return None
+    return reduce(stack_sequences, [moment.finished_now for moment in moments])
 
 
 def _as_earlier(moments: Sequence[_Moment]) -> Earlier:
