@@ -417,15 +417,18 @@ class FixedRows(Advancing):
         return logits.masked_fill((tokens == 0).unsqueeze(1), torch.nan), state  # 0 is what dead rows say
 
 
+class Without0(PrefixHashModel):
+    """One that never says 0, so that nonsense for 0 is nonsense for dead rows alone."""
+
+    def _logits(self, state: Tensor) -> Tensor:
+        logits = super()._logits(state)
+        logits[:, 0] = -torch.inf
+        return logits
+
+
 @pytest.mark.parametrize("kind", [Advancing, FixedRows])
 @pytest.mark.parametrize("name", [name for name in DETERMINISTIC if "staggered" not in name])
 def test_a_model_may_advance(kind: type[Advancing], name: str) -> None:
-    # No token 0, so that nonsense for it is nonsense for dead rows alone.
-    class Without0(PrefixHashModel):
-        def _logits(self, state: Tensor) -> Tensor:
-            logits = super()._logits(state)
-            logits[:, 0] = -torch.inf
-            return logits
 
     plain = Without0(VOCABULARY, seed=4, scale=6.0)
     model = kind(plain)
@@ -1064,12 +1067,6 @@ def test_fixed_rows_may_answer_nonsense_in_lists_too() -> None:
             lists = Lists._listed(logits, VOCABULARY)
             dead = (tokens == 0).unsqueeze(1)
             return Shortlist(lists.tokens, lists.log_prob.masked_fill(dead, torch.nan), lists.rest), state
-
-    class Without0(PrefixHashModel):
-        def _logits(self, state: Tensor) -> Tensor:
-            logits = super()._logits(state)
-            logits[:, 0] = -torch.inf
-            return logits
 
     plain = Without0(VOCABULARY, seed=4, scale=6.0)
     strategy = DiverseBeamSearch(groups=3, beams_per_group=2, strength=0.8)

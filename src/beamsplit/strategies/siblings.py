@@ -10,7 +10,7 @@ from torch import Tensor
 from beamsplit import checks
 from beamsplit.model import Shortlist
 from beamsplit.search.plan import Plan, Ranked
-from beamsplit.search.rules import beats_all, best_slots, only_first
+from beamsplit.search.rules import Maximise, beats_all, best_slots, only_first
 from beamsplit.search.shortlist import Scores
 
 __all__ = ["DiverseSiblings"]
@@ -38,8 +38,7 @@ class _RankSiblings:
     def rank(self, score: Tensor, log_prob: Tensor, lists: Shortlist, time: int) -> Ranked:
         gain = lists.gain
         if not time and not self.rank_root:
-            total = score.unsqueeze(-1) + gain
-            return Ranked(total, total, score + lists.rest)
+            return Maximise().rank(score, log_prob, lists, time)
         # Lists are sorted by token, so that of equal siblings the lower token comes first.
         rank = gain.argsort(dim=-1, descending=True, stable=True).argsort(dim=-1) + 1
         total = score.unsqueeze(-1) + (gain - self.rate * rank.to(gain.dtype))
