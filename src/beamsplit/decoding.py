@@ -38,6 +38,7 @@ def decode(
         end: id of the end token, or several, or None: every hypothesis then has max_length tokens.
             By default, what the model names as its `end`; None if it names nothing.
         min_length: the fewest tokens of a hypothesis, its end token included.
+        no_repeat_ngram: no output has the same n tokens in a row twice. 3 or 4 keeps long texts from loops.
         stop: another way to end: a function of (inputs [n], tokens [n time]) that tells which of these
             outputs are complete, where `inputs` are places in the batch. It is not asked about outputs
             shorter than min_length.
@@ -150,6 +151,11 @@ def _check_fit(strategy: Strategy, options: DecodeOptions) -> None:
         raise ArgumentError(
             f"{name} samples sequences by log-probability, which {type(options.ranking).__name__} would "
             "change: leave scorer out and rescore the result"
+        )
+    if plan.rule.needs_model_distribution and options.no_repeat_ngram is not None:
+        raise ArgumentError(
+            f"{name} samples from the model's own distribution, which no_repeat_ngram="
+            f"{options.no_repeat_ngram} would change: leave it out, or use Sampling"
         )
 
 
