@@ -82,6 +82,11 @@ class Hypotheses(Sequence[Hypothesis]):
         """Return the same list with `text` filled in from the tokens."""
         return Hypotheses.ordered([replace(h, text=detokenise(h.tokens)) for h in self._all], self._ranks)
 
+    def sorted_by(self, values: Sequence[float]) -> Hypotheses:
+        """Return the same list in the order of these numbers, one for each: the highest first."""
+        order = sorted(range(len(self._all)), key=lambda index: -values[index])
+        return Hypotheses.ordered([self._all[i] for i in order], [self._ranks[i] for i in order])
+
     def distinct(self) -> Hypotheses:
         """Return the list with each text once, where it stands first; without texts, each token sequence.
 
