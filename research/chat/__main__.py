@@ -50,13 +50,12 @@ def answers(model: str, prompts: Path, part: str, out: Path, device: str | None,
     door = load_model(model, device)
     seconds: dict[str, list[float]] = {name: [] for name in settings}
     with Progress("answers").bar(turns * len(settings)) as bar:
-        for turn in range(turns):
+        for _ in range(turns):
             for name, setting in settings.items():
                 lists, taken = _decode(door, entries, setting)
                 seconds[name].append(taken)
-                if turn == turns - 1:
-                    content = {"name": name, "seconds": seconds[name], "prompts": entries, "answers": lists}
-                    write_bytes(files[name], json.dumps(content, ensure_ascii=False).encode())
+                content = {"name": name, "seconds": seconds[name], "prompts": entries, "answers": lists}
+                write_bytes(files[name], json.dumps(content, ensure_ascii=False).encode())
                 bar.advance()
 
 
