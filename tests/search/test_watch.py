@@ -205,10 +205,16 @@ def test_only_first_answers_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> No
     """A search of ordinary logits pays for one look."""
     from beamsplit.search import watch
 
-    looks: list[int] = []
+    looks = 0
+
+    def counted(logits: Tensor) -> float | None:
+        nonlocal looks
+        looks += 1
+        return share(logits)
+
     share = watch._share_listed
-    monkeypatch.setattr(watch, "_share_listed", lambda logits: (looks.append(1), share(logits))[1])
+    monkeypatch.setattr(watch, "_share_listed", counted)
     decode(Own(lambda logits: logits), [7], BeamSearch(beams=3), max_length=20)
-    assert len(looks) == 1
+    assert looks == 1
     decode(Own(SILENT["normalised over what is allowed"]), [7], BeamSearch(beams=3), max_length=20)
-    assert len(looks) == 1 + 8
+    assert looks == 1 + 8
