@@ -86,6 +86,18 @@ def test_one_bad_input_costs_no_other_its_result(capsys: pytest.CaptureFixture[s
     assert too_long.endswith("the translator reads at most 160: split it into sentences")
 
 
+def test_a_text_in_another_script_is_not_translated(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    russian, said = "Спасибо!!!", "in letters the translator does not know: it reads English"
+    assert cli.main(["translate", russian, *SMALL]) == 2
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", f"beamsplit: input 1, '{russian}': is '{russian}', {said}\n")
+    give_stdin(monkeypatch, russian)
+    assert cli.main(["decode", "-", *SMALL]) == 2
+    assert json.loads(capsys.readouterr().out)["error"] == f"is '{russian}', {said}"
+
+
 def test_a_table_for_people(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "160")
     wide = printed(capsys, "translate", TEXT, "--table", "--strength", "3")

@@ -228,6 +228,10 @@ def test_pages_come_from_here_alone(client: TestClient) -> None:
             {"text": "北京市"},
             "the text is '北京市', in letters the translator does not know: it reads English",
         ),
+        (
+            {"text": "我用 Python 写程序"},
+            "the text is '我用 Python 写程序', in letters the translator does not know: it reads English",
+        ),
         ({"model": "captioner"}, "captioner takes a picture, and the request has a text"),
         ({"text": None, "picture": {"sample": "boat"}}, "en-fr takes a text, and the request has a picture"),
         ({"text": None, "picture": {}}, "picture: give either sample or data"),

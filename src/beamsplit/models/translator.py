@@ -16,7 +16,16 @@ from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses
 from beamsplit.jobs.batches import decode_in_batches
 from beamsplit.models import inputs, storage
-from beamsplit.models.text import BEGIN, END, PAD, UNKNOWN, Pieces, mask_special_tokens, normalised
+from beamsplit.models.text import (
+    BEGIN,
+    END,
+    PAD,
+    UNKNOWN,
+    Pieces,
+    is_mostly_another_script,
+    mask_special_tokens,
+    normalised,
+)
 from beamsplit.models.unconditioned import Unconditioned
 from beamsplit.strategies import Strategy
 from beamsplit.strategies.defaults import DEFAULTS, default_strategy
@@ -210,14 +219,16 @@ class Translator(nn.Module):
 
     def _read(self, texts: Sequence[str]) -> list[list[int]]:
         inputs.check_texts(texts)
-        read = self.pieces.ids([normalised(text) for text in texts])
+        plain = [normalised(text) for text in texts]
+        read = self.pieces.ids(plain)
         for index, ids in enumerate(read):
             if len(ids) > LONGEST:
                 raise ArgumentError(
                     f"text {index} has {len(ids)} word pieces and the translator reads at most {LONGEST}: "
                     "split it into sentences"
                 )
-            if ids.count(UNKNOWN) * 3 > len(ids):
+            # A run of unknown letters is one piece, however long: pieces alone do not tell.
+            if ids.count(UNKNOWN) * 3 > len(ids) or is_mostly_another_script(plain[index]):
                 raise ArgumentError(
                     f"text {index} is {checks.short_repr(texts[index])}, in letters the translator does not "
                     "know: it reads English"
