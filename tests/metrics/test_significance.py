@@ -218,7 +218,8 @@ def test_pairs_need_the_same_metric() -> None:
         f"the first is mean and the second length|tok:words|version:{__version__}: measure both the same way"
     )
     assert complaint(length, length) == (
-        f"the score is length|tok:words|version:{__version__} and the metric mean: give the metric that measured it"
+        f"the score is length|tok:words|version:{__version__} and the metric mean: "
+        "give the metric that measured it"
     )
     with pytest.raises(ArgumentError, match=r"the score is mean and the metric length\|tok:words\|version"):
         interval(mean(1), MeanLength())

@@ -51,7 +51,7 @@ __all__ = ["evaluate"]
 @click.option(
     "--unique",
     is_flag=True,
-    help="Leave out outputs that an earlier group has found, whatever the strategy.",
+    help="Leave out outputs that an earlier group has found, in all methods.",
 )
 @click.option(
     "--lists",

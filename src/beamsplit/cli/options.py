@@ -177,7 +177,8 @@ def with_format(command: Callable[..., None]) -> Callable[..., None]:
         "--format",
         "kind",
         type=click.Choice(list(_FORMATS)),
-        help="What to print: tables as Markdown or LaTeX, or all figures as CSV or JSON (default: markdown).",
+        metavar="NAME",
+        help="What to print: tables as markdown or latex, or all figures as csv or json (default: markdown).",
     )(called)
 
 

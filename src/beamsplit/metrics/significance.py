@@ -112,7 +112,8 @@ def _check_pair(first: Score, second: Score) -> None:
 def _check_metric(score: Score, metric: Metric) -> None:
     if score.signature != metric.signature:
         raise ArgumentError(
-            f"the score is {score.signature} and the metric {metric.signature}: give the metric that measured it"
+            f"the score is {score.signature} and the metric {metric.signature}: "
+            "give the metric that measured it"
         )
     if not resamples(metric):
         raise ArgumentError(
