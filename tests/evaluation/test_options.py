@@ -89,6 +89,13 @@ def test_a_term_is_refused_in_the_words_of_translate(term: str, capsys: pytest.C
     assert translate.startswith("diversity")
 
 
+def test_a_strength_is_refused_in_the_words_of_translate(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["translate", "Hello.", "-s", "-1"]) == 2
+    translate = capsys.readouterr().err.removeprefix("beamsplit: ").rstrip("\n")
+    assert refusal(capsys, *BOTH, "-s", "-1") == translate
+    assert translate == "strength must be a finite number of 0 or more, not -1.0"
+
+
 @pytest.mark.parametrize("option", [("-s", "1"), ("-d", "hamming")])
 def test_a_penalty_is_refused_where_no_strategy_has_one(
     option: tuple[str, str], capsys: pytest.CaptureFixture[str]

@@ -11,7 +11,7 @@ import click
 
 from beamsplit import checks
 from beamsplit.cli.options import one_of
-from beamsplit.diversity.names import TERMS, read_term
+from beamsplit.diversity.names import TERMS
 from beamsplit.errors import ArgumentError
 from beamsplit.strategies.defaults import DEFAULTS, STRATEGY
 from beamsplit.strategies.names import STRATEGIES, check_strategy_name, diverse_strategies
@@ -263,9 +263,10 @@ def strategy_tables(asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
         return {}
     names = [check_strategy_name(name.strip()) for name in asked["strategies"].split(",")]
     _check_penalty_used(given, names)
-    widths = _widths(given)
-    read_term(widths.diversity)  # which says what is wrong as other commands do
-    return {name: table_of_widths(name, widths) for name in names}
+    tables = {name: table_of_widths(name, _widths(given)) for name in names}
+    for table in tables.values():
+        StrategySpec.of_table(table)  # which says what is wrong in the words of other commands
+    return tables
 
 
 def _check_penalty_used(given: dict[str, Any], names: list[str]) -> None:
