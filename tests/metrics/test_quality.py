@@ -322,7 +322,7 @@ def test_missing_packages(
 def test_missing_references(metric: TextMetric) -> None:
     good = Example(("a",), ("a",))
     assert refusal(metric, [good, Example(("a",))], ArgumentError) == (
-        "example 1 has no references: a text is scored beside at least one"
+        "example 1 has no references: this metric needs one at least"
     )
     assert refusal(metric, [good, good, Example(("a",), ("a", " "))], ArgumentError) == (
         "example 2 has an empty reference: leave it out"

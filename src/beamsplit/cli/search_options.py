@@ -9,17 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from beamsplit import checks
 from beamsplit.cli.options import one_of
 from beamsplit.diversity.names import TERMS
 from beamsplit.errors import ArgumentError
 from beamsplit.strategies.defaults import DEFAULTS, STRATEGY
-from beamsplit.strategies.names import STRATEGIES, diverse_strategies
+from beamsplit.strategies.names import STRATEGIES, check_strategy_name, diverse_strategies
 from beamsplit.strategies.spec import StrategySpec, Widths, table_of_widths
 
 if TYPE_CHECKING:
     from beamsplit import Scorer
 
-__all__ = ["SearchOptions", "strategy_tables", "with_search_options", "with_strategies"]
+__all__ = [
+    "SearchOptions",
+    "given_for_strategies",
+    "strategy_tables",
+    "with_search_options",
+    "with_strategies",
+]
 
 
 @dataclass(frozen=True)
@@ -176,12 +183,25 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
 # Several strategies
 
 _EVALUATE = DEFAULTS["evaluate"].widths
+_SHARED = ("beams", "groups", "beams_per_group", "strength", "diversity")
+
+
+def _complete_list(names: Iterable[str]) -> Callable[..., list[str]]:
+    """Complete the last of several names with commas between them."""
+
+    def complete(_context: Any, _parameter: Any, incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",")
+        return [f"{before}{comma}{name}" for name in names if name.startswith(last)]
+
+    return complete
 
 
 def with_strategies(help_text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add --strategies, with this help, and the options for what all of them are given alike."""
     options = (
-        click.option("--strategies", metavar="LIST", help=help_text),
+        click.option(
+            "--strategies", metavar="LIST", shell_complete=_complete_list(STRATEGIES), help=help_text
+        ),
         click.option(
             "--beams",
             type=int,
@@ -190,20 +210,33 @@ def with_strategies(help_text: str) -> Callable[[Callable[..., None]], Callable[
         ),
         click.option(
             "--groups",
+            "-g",
             type=int,
             metavar="N",
             help="Number of groups, for diverse strategies (default: one per beam).",
         ),
         click.option(
+            "--beams-per-group",
+            "-b",
+            type=int,
+            metavar="N",
+            help="Beams (or samples) per group (default: --beams divided by --groups).",
+        ),
+        click.option(
             "--strength",
+            "-s",
             type=float,
             metavar="X",
-            help=f"Strength of the penalty, for diverse strategies (default: {_EVALUATE.strength:g}).",
+            help="Strength of the diversity penalty, for diverse strategies; 0 turns it off "
+            f"(default: {_EVALUATE.strength:g}).",
         ),
         click.option(
             "--diversity",
+            "-d",
             metavar="TERM",
-            help=f"Diversity term: {one_of(TERMS)} (default: {_EVALUATE.diversity}).",
+            shell_complete=_complete(TERMS),
+            help=f"Diversity term: {one_of(TERMS)}; settings follow a colon, as in cumulative:temperature=2 "
+            f"(default: {_EVALUATE.diversity}).",
         ),
     )
 
@@ -215,15 +248,63 @@ def with_strategies(help_text: str) -> Callable[[Callable[..., None]], Callable[
     return add
 
 
+def given_for_strategies(asked: dict[str, Any]) -> dict[str, Any]:
+    """Return those options of `with_strategies` that were given, but for --strategies itself."""
+    return _given({name: asked[name] for name in _SHARED})
+
+
 def strategy_tables(asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the tables that an experiment would have for the options of `with_strategies`, by name."""
-    given = _given({name: asked[name] for name in ("beams", "groups", "strength", "diversity")})
+    given = given_for_strategies(asked)
     if asked["strategies"] is None:
         if given:
-            raise ArgumentError(f"--{next(iter(given))} is for --strategies, which is not given")
+            name = next(iter(given)).replace("_", "-")
+            raise ArgumentError(f"--{name} is for --strategies, which is not given")
         return {}
-    default = {"beams": _EVALUATE.beams, "groups": None}
-    penalty = {"strength": _EVALUATE.strength, "diversity": _EVALUATE.diversity}
-    widths = Widths.divide(**{**default, **penalty, **given})
-    names = [name.strip() for name in asked["strategies"].split(",")]
-    return {name: table_of_widths(name, widths) for name in names}
+    names = [check_strategy_name(name.strip()) for name in asked["strategies"].split(",")]
+    _check_penalty_used(given, names)
+    tables = {name: table_of_widths(name, _widths(given)) for name in names}
+    for table in tables.values():
+        StrategySpec.of_table(table)  # which says what is wrong in the words of other commands
+    return tables
+
+
+def _check_penalty_used(given: dict[str, Any], names: list[str]) -> None:
+    """Raise if an option has no effect on any of these strategies."""
+    if any(STRATEGIES[name].diverse for name in names):
+        return
+    for option in ("strength", "diversity"):
+        if option in given:
+            *others, last = diverse_strategies()
+            these = "strategy is" if len(names) == 1 else "strategies are"
+            raise ArgumentError(
+                f"--{option} is for {', '.join(others)} and {last}, and the {these} {', '.join(names)}"
+            )
+
+
+def _widths(given: dict[str, Any]) -> Widths:
+    beams, groups, per_group = (given.get(name) for name in ("beams", "groups", "beams_per_group"))
+    if per_group is not None:
+        beams, groups = _divided(beams, groups, checks.at_least("beams_per_group", per_group, 1))
+    return Widths.divide(
+        beams=_EVALUATE.beams if beams is None else beams,
+        groups=groups,
+        strength=given.get("strength", _EVALUATE.strength),
+        diversity=given.get("diversity", _EVALUATE.diversity),
+    )
+
+
+def _divided(beams: int | None, groups: int | None, per_group: int) -> tuple[int, int]:
+    """Return how many beams and groups there are, where it is said how many beams a group has."""
+    if groups is None:
+        whole = checks.at_least("beams", _EVALUATE.beams if beams is None else beams, 1)
+        if whole % per_group:
+            raise ArgumentError(f"{whole} beams cannot be divided into groups of {per_group}: give --groups")
+        return whole, whole // per_group
+    made = checks.at_least("groups", groups, 1) * per_group
+    if beams not in (None, made):
+        raise ArgumentError(
+            f"--groups {groups} and --beams-per-group {per_group} make {made} outputs, and --beams is {beams}"
+            ": leave one of the three out"
+        )
+    return made, groups

@@ -262,7 +262,7 @@ def test_a_stopped_command_goes_on(
 def test_no_data_folder(capsys: pytest.CaptureFixture[str]) -> None:
     for kind in ("translator", "captioner", "questioner", "complexity", "vectors"):
         message = refused(capsys, command.main([kind]))
-        assert message == "no data folder: give one as an option, or set BEAMSPLIT_DATA to it"
+        assert message == "no data folder: give one (--data), or set BEAMSPLIT_DATA to it"
 
 
 @pytest.mark.parametrize("kind", ["translator", "captioner", "questioner"])
