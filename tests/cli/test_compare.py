@@ -12,8 +12,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from beamsplit import BeamSearch, DiverseBeamSearch, NGram, Sampling, cli, decode
-from beamsplit.cli.showing import _marked
+from beamsplit import BeamSearch, DiverseBeamSearch, Hypotheses, Hypothesis, NGram, Sampling, cli, decode
+from beamsplit.cli.showing import _marked, show_lists
+from beamsplit.comparison import compare_lists
 from beamsplit.loading import load_model
 from beamsplit.models import load
 from beamsplit.strategies.defaults import default_strategy
@@ -106,6 +107,21 @@ def test_a_table_for_people(capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     (title,) = [line for line in narrow.splitlines() if "6 beams" in line]
     assert title.strip() == "6 beams"  # the other list stands below
     assert "Pourquoi" in narrow
+
+
+def test_a_table_says_that_an_output_is_empty(capsys: pytest.CaptureFixture[str]) -> None:
+    outputs = [Hypothesis((2,), -1.0, -1.0, text=""), Hypothesis((5, 6), -2.0, -2.0, group=1, text="\n")]
+    show_lists("input", compare_lists([("BS", Hypotheses([*outputs, Hypothesis((8, 9), -3.0, -3.0)]))]))
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip().startswith("-")]
+    assert rows == [["-1.00", "0", "(empty)"], ["-2.00", "1", "(blank)"], ["-3.00", "0", "8", "9"]]
+
+
+def test_groups_have_the_same_numbers_in_tables_and_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("translate", TEXT, "--strength", "3", "--alone")
+    (line,) = entries(capsys, *asked)
+    rows = re.findall(r"^ *(-\d+\.\d\d) +(\d) ", printed(capsys, *asked, "--table"), re.MULTILINE)
+    assert rows == [(f"{each['log_prob']:.2f}", str(each["group"])) for each in line["hypotheses"]]
+    assert {group for _, group in rows} == {"0", "1", "2"}
 
 
 def test_what_differs_is_marked_where_it_stands_without_the_margin() -> None:
