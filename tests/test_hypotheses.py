@@ -45,9 +45,6 @@ def test_a_slice_is_a_list_of_hypotheses() -> None:
     assert list(found[:2]) == [found[0], found[1]]
     assert found[:2].best is found.best
     assert found[:] == found
-    assert found[:1] == (found[0],)  # as slices were tuples once
-    assert (found[0],) == found[:1]
-    assert found[:1] != [found[0]]
     assert found[:1] != found[1:2]
     assert hash(found[:]) == hash(found)
 

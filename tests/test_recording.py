@@ -173,6 +173,7 @@ def test_a_diverse_search_worked_by_hand() -> None:
     assert recording.ends == (4, 8)
     assert recording.kept == {0, 2, 4, 6, 8}
     assert recording.groups == 2
+    assert repr(recording) == "<Recording 'DiverseBeamSearch': 2 groups, 10 branches, 2 hypotheses>"
 
 
 def test_a_cost_is_of_its_token_alone_and_a_score_of_the_whole_prefix() -> None:

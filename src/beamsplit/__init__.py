@@ -101,6 +101,19 @@ _HOMES = {
     "strategies": "BeamSearch DiverseBeamSearch DiverseSampling DiverseSiblings DivMBest Sampling "
     "StochasticBeamSearch",
 }
+# Packages and modules that are for users; the others are for each other.
+_PACKAGES = (
+    "diversity",
+    "evaluation",
+    "huggingface",
+    "metrics",
+    "models",
+    "strategies",
+    "study",
+    "testing",
+    "tree",
+    "web",
+)
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 
@@ -115,4 +128,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted([*__all__, *_PACKAGES, "__version__"])

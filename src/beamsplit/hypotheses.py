@@ -130,9 +130,7 @@ class Hypotheses(Sequence[Hypothesis]):
         return iter(self._all)
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both have the same hypotheses in the same order; the other may be a tuple."""
-        content = other._all if isinstance(other, Hypotheses) else other
-        return isinstance(content, tuple) and self._all == content
+        return isinstance(other, Hypotheses) and self._all == other._all
 
     def __hash__(self) -> int:
         return hash(self._all)

@@ -19,6 +19,7 @@ from beamsplit.errors import ArgumentError, ModelError
 from beamsplit.huggingface.model import Prompt, TransformersModel, real_ends
 from beamsplit.huggingface.output import OutputRecorder, Returned, make_output
 from beamsplit.huggingface.processors import Processors, stop_by
+from beamsplit.huggingface.sampling import warn_of_unasked_sampling
 from beamsplit.huggingface.scoring import AsIn455, GenerationScorer
 from beamsplit.hypotheses import Hypotheses, Hypothesis
 from beamsplit.search.plan import Strategy
@@ -67,6 +68,9 @@ def diverse_beam_search(
 
     All other settings are those of `generate`. Returns what it returns: sequences, or, with
     return_dict_in_generate=True, its output for beams with `log_probs` and `groups` besides.
+
+    Warns once if it samples because the model's generation config or a pipeline says do_sample=True, and the
+    call does not say which it wants.
     """
     _refuse(generation_config, on_step)
     asked = _Request.of(
@@ -78,6 +82,8 @@ def diverse_beam_search(
         return_per_group,
     )
     sampling = bool(getattr(generation_config, "do_sample", False))
+    if sampling:
+        warn_of_unasked_sampling(model)
     processors = Processors(logits_processor, sampled_by=generation_config if sampling else None)
     prompt = Prompt(input_ids, model_kwargs, processors, generation_config, _rows_an_input(generation_config))
     prompts = prompt.input_ids[prompt.rows]
