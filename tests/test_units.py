@@ -206,8 +206,8 @@ def test_hypotheses_are_a_sequence() -> None:
     assert len(THREE) == 3
     assert THREE[0] is LONG
     assert THREE[-1] is CUT
-    assert THREE[1:] == (SHORT, CUT)
-    assert THREE[::-1] == (CUT, SHORT, LONG)
+    assert THREE[1:] == Hypotheses.ordered([SHORT, CUT])
+    assert THREE[::-1] == Hypotheses.ordered([CUT, SHORT, LONG])
     assert SHORT in THREE
     assert list(reversed(THREE)) == [CUT, SHORT, LONG]
     assert THREE.index(CUT) == 2
