@@ -236,8 +236,8 @@ def _broken(**changes: Any) -> str:
         ("[]", "not the JSON of a recording: list indices"),
         ('{"title": "", "hypotheses": []}', "not the JSON of a recording: 'branches'"),
         (_broken(colour=1), "not the JSON of a recording: .*colour"),
-        (_broken(parent=0), "branch 0 goes on from 0, which is none before it"),
-        (_broken(parent=-2), "branch 0 goes on from -2, which is none before it"),
+        (_broken(parent=0), "branch 0 extends branch 0, which does not come before it"),
+        (_broken(parent=-2), "branch 0 extends branch -2, which does not come before it"),
     ],
 )
 def test_what_is_no_recording_is_named(text: str, complaint: str) -> None:

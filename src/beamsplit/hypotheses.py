@@ -68,7 +68,8 @@ class Hypotheses(Sequence[Hypothesis]):
         """The first: the likeliest, unless a length-normalising scorer had a say."""
         if not self._all:
             raise ArgumentError(
-                "there is no best of no hypotheses: the search met a dead end (min_length? masks?)"
+                "there is no best hypothesis in an empty list: the search found no output that is allowed "
+                "(look at min_length, and at tokens that the model rules out)"
             )
         return self._all[0]
 

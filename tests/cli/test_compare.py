@@ -15,6 +15,7 @@ import pytest
 from beamsplit import BeamSearch, DiverseBeamSearch, Hypotheses, Hypothesis, NGram, Sampling, cli, decode
 from beamsplit.cli.showing import _marked, show_lists
 from beamsplit.comparison import compare_lists
+from beamsplit.extras import install_line
 from beamsplit.loading import load_model
 from beamsplit.models import load
 from beamsplit.strategies.defaults import default_strategy
@@ -189,7 +190,7 @@ def test_the_tree_is_that_of_the_search(capsys: pytest.CaptureFixture[str], tmp_
         (("a", "--tree", "x.png"), "--tree is 'x.png', and the picture is SVG: give FILE.svg"),
         (("a", "--tree", "new/x.svg"), "there is no folder new for x.svg: make it first"),
         (("a", "--tree", "."), ". is a folder: give the name of a file in it"),
-        (("a", "--strategy", "nucleus", "--top-p", "2"), "top_p must lie above 0 and at most at 1, not 2.0"),
+        (("a", "--strategy", "nucleus", "--top-p", "2"), "top_p must be above 0 and at most 1, not 2.0"),
         (("a", "--groups", "0"), "Invalid value for '--groups' / '-g': 0 is not in the range 1<=x<=10000. "),
         (("a", "--length-penalty", "-1"), "--length-penalty is -1.0: give a finite number of 0 or more"),
         (("a", "--json", "--table"), "--json and --table exclude each other "),
@@ -386,7 +387,7 @@ sys.exit(cli.main(["caption", "photo.jpg"]))
     assert found.returncode == 2, found.stderr
     assert "froid" in found.stdout
     (line,) = found.stderr.splitlines()
-    assert line.endswith("pip install 'beamsplit[vision]'")
+    assert line.endswith(install_line("vision"))
 
 
 def test_a_reader_that_has_enough_is_no_error(tmp_path: Path) -> None:

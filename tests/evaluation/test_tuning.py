@@ -17,6 +17,7 @@ from beamsplit.errors import ArgumentError
 from beamsplit.evaluation import RunSettings, experiment_of, tuning
 from beamsplit.evaluation.methods import Method
 from beamsplit.evaluation.tuning import Point, Tuning, choose, front
+from beamsplit.extras import install_line
 from beamsplit.jobs.batches import decode_in_batches
 from beamsplit.models import load
 from beamsplit.testing import MarkovModel
@@ -338,7 +339,7 @@ def test_files_and_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> No
         ),
         (("--target", "best"), "there is no target 'best': there are quality, diversity, balance"),
         (("--keep", "0.9"), "keep is for the target 'diversity', not 'quality': leave it out"),
-        (("--target", "diversity", "--keep", "98"), "keep must lie above 0 and at most at 1, not 98"),
+        (("--target", "diversity", "--keep", "98"), "keep must be above 0 and at most 1, not 98"),
         (("--terms", "hamming,hammer"), "there is no term 'hammer': there are hamming, cumulative, "),
         (("--max-length", "0"), "max_length in tuning must be a whole number of at least 1, not 0"),
     ],
@@ -354,4 +355,4 @@ def test_refused(options: tuple[str, ...], message: str, capsys: pytest.CaptureF
 def test_without_optuna(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
     assert cli.main(COMMAND) == 2
-    assert capsys.readouterr().err == "beamsplit: tuning needs optuna: pip install 'beamsplit[evaluate]'\n"
+    assert capsys.readouterr().err == f"beamsplit: tuning needs optuna: {install_line('evaluate')}\n"

