@@ -575,9 +575,9 @@ def test_dir_lists_our_names_alone() -> None:
     assert dir(beamsplit) == sorted([*PUBLIC, *packages, "__version__"])
     for package in packages:
         assert importlib.util.find_spec(f"beamsplit.{package}") is not None
-    for package in (beamsplit.strategies, beamsplit.diversity):
-        assert dir(package) == sorted(package.__all__)
-        assert all(getattr(package, name) is not None for name in package.__all__)
+    for lazy in (beamsplit.strategies, beamsplit.diversity):
+        assert dir(lazy) == sorted(lazy.__all__)
+        assert all(getattr(lazy, name) is not None for name in lazy.__all__)
 
 
 NEWLY_IMPORTED = """

@@ -97,7 +97,7 @@ def _title(title: str) -> Text:
 
 def _figures(column: ComparedList) -> str:
     figures = " ".join(f"{value:.2f}" for value in column.distinct.values())
-    repeats = f"\n{column.repeats} more read as one of these does (see --strength, --unique)"
+    repeats = f"\n{column.repeats} more have the same text as one of these (see --strength, --unique)"
     return f"distinct n-grams a word, n=1-4: {figures}{repeats * bool(column.repeats)}\n"
 
 
