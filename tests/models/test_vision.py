@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -21,6 +22,7 @@ import torch
 from torch import Tensor
 
 from beamsplit import ArgumentError
+from beamsplit.extras import install_line
 from beamsplit.models import vision
 from beamsplit.models.vision import features
 
@@ -365,7 +367,8 @@ def test_settings() -> None:
 @pytest.mark.parametrize("package", vision._EXTRA)
 def test_without_the_extra(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ImportError, match=rf"needs {package}: pip install 'beamsplit\[vision\]'"):
+    name = "pillow" if package == "PIL" else package
+    with pytest.raises(ImportError, match=re.escape(f"needs {name}: {install_line('vision')}")):
         features([])
 
 
