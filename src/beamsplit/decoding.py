@@ -10,7 +10,7 @@ from torch import Tensor
 
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
-from beamsplit.hypotheses import Hypotheses
+from beamsplit.hypotheses import Results
 from beamsplit.model import StepModel, WideningModel, end_of, has_fixed_rows, to_text_of
 from beamsplit.options import DecodeOptions, OptionArguments, shows_options
 from beamsplit.scoring import LogProb
@@ -25,9 +25,7 @@ __all__ = ["decode", "decode_async", "steps", "steps_async"]
 
 
 @shows_options
-def decode(
-    model: StepModel, inputs: Any, strategy: Strategy, **options: Unpack[OptionArguments]
-) -> list[Hypotheses]:
+def decode(model: StepModel, inputs: Any, strategy: Strategy, **options: Unpack[OptionArguments]) -> Results:
     """Decode a batch of inputs: for each, return a list of outputs, best first.
 
     Args:
@@ -52,7 +50,7 @@ def decode(
         list_width: how many candidates of a beam to look at first. Speed depends on it, results do not.
     """
     last = collections.deque(steps(model, inputs, strategy, **options), maxlen=1)
-    return last[0].hypotheses if last else []
+    return last[0].hypotheses if last else Results()
 
 
 @shows_options
@@ -70,12 +68,12 @@ def steps(
 @shows_options
 async def decode_async(
     model: Any, inputs: Any, strategy: Strategy, **options: Unpack[OptionArguments]
-) -> list[Hypotheses]:
+) -> Results:
     """Do what `decode` does with a model whose verbs may be coroutines, such as one behind a network."""
     last: Step | None = None
     async for step in steps_async(model, inputs, strategy, **options):
         last = step
-    return [] if last is None else last.hypotheses
+    return Results() if last is None else last.hypotheses
 
 
 @shows_options

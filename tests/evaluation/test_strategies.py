@@ -130,7 +130,7 @@ GIVE = "give an EXPERIMENT file, or --task with --model and --strategies, or --t
         ),
         (
             (*COMMAND, "--strategies", "dbs", "--beams", "10", "--groups", "4"),
-            "10 beams cannot be divided into 4 groups alike: give one of 1, 2, 5, 10",
+            "10 beams cannot be divided into 4 equal groups: give one of 1, 2, 5, 10",
         ),
         (
             (*COMMAND, "--strategies", "dbs", "--beams", "0"),

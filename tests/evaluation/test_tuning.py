@@ -19,6 +19,7 @@ from beamsplit.errors import ArgumentError
 from beamsplit.evaluation import RunSettings, experiment_of, recommending, tuning
 from beamsplit.evaluation.methods import Method
 from beamsplit.evaluation.tuning import Point, Tuning, choose, front
+from beamsplit.extras import install_line
 from beamsplit.jobs.batches import decode_in_batches
 from beamsplit.models import load
 from beamsplit.testing import MarkovModel
@@ -422,7 +423,7 @@ def test_files_and_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> No
         ),
         (("--target", "best"), "there is no target 'best': there are quality, diversity, balance"),
         (("--keep", "0.9"), "keep is for the target 'diversity', not 'quality': leave it out"),
-        (("--target", "diversity", "--keep", "98"), "keep must lie above 0 and at most at 1, not 98"),
+        (("--target", "diversity", "--keep", "98"), "keep must be above 0 and at most 1, not 98"),
         (
             ("--terms", "hamming,cumulative:temperature=2"),
             "terms has 'cumulative:temperature=2': give 'cumulative' alone, since its settings are what is "
@@ -447,4 +448,4 @@ def test_refused(options: tuple[str, ...], message: str, capsys: pytest.CaptureF
 def test_without_optuna(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
     assert cli.main(COMMAND) == 2
-    assert capsys.readouterr().err == "beamsplit: tuning needs optuna: pip install 'beamsplit[evaluate]'\n"
+    assert capsys.readouterr().err == f"beamsplit: tuning needs optuna: {install_line('evaluate')}\n"

@@ -243,7 +243,7 @@ def test_the_corpus_has_no_bootstrap() -> None:
     ("settings", "said"),
     [
         ({"draws": 0}, "draws must be a whole number of at least 1, not 0"),
-        ({"level": 95}, "level must lie above 0 and at most at 1, not 95"),
+        ({"level": 95}, "level must be above 0 and at most 1, not 95"),
         ({"seed": -1}, "seed must be a whole number of at least 0, not -1"),
     ],
 )

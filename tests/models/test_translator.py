@@ -284,7 +284,7 @@ def real_data() -> Path:
 
 def test_bleu(real_data: Path) -> None:
     """64.3 when it was first measured: the first 150 sentences, greedily, all references."""
-    sacrebleu = pytest.importorskip("sacrebleu", reason="pip install 'beamsplit[evaluate]'")
+    sacrebleu = pytest.importorskip("sacrebleu", reason="pip install '.[evaluate]'")
     pairs = read_pairs(real_data / "translation" / "tatoeba.test.jsonl.gz")[:150]
     found = translator().translate([pair.source for pair in pairs], BeamSearch(beams=1))
     references = [[normalised(target) for target in pair.targets] for pair in pairs]

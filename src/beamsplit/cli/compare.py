@@ -110,7 +110,7 @@ def translate(text: tuple[str, ...], file: str | None, search: SearchOptions, ou
 def caption(picture: tuple[str, ...], file: str | None, search: SearchOptions, output: OutputOptions) -> None:
     """Describe a PICTURE, by beam search and by diverse beam search side by side.
 
-    The model comes with the package; pictures need pip install 'beamsplit[vision]'.
+    The model comes with the package. Reading pictures needs more: pip install '.[vision]' in a checkout.
 
     \b
     beamsplit caption photo.jpg
@@ -128,7 +128,7 @@ def caption(picture: tuple[str, ...], file: str | None, search: SearchOptions, o
 def ask(picture: tuple[str, ...], file: str | None, search: SearchOptions, output: OutputOptions) -> None:
     """Ask questions about a PICTURE, by beam search and by diverse beam search side by side.
 
-    The model comes with the package; pictures need pip install 'beamsplit[vision]'.
+    The model comes with the package. Reading pictures needs more: pip install '.[vision]' in a checkout.
 
     \b
     beamsplit ask photo.jpg
@@ -152,7 +152,9 @@ def ask(picture: tuple[str, ...], file: str | None, search: SearchOptions, outpu
 def generate(
     model: str, prompt: tuple[str, ...], file: str | None, search: SearchOptions, output: OutputOptions
 ) -> None:
-    """Continue a PROMPT with a model of transformers (pip install 'beamsplit[hf]') or one of your own.
+    """Continue a PROMPT with a Hugging Face model, or one of your own.
+
+    Hugging Face models need transformers: pip install 'transformers>=4.57,<6'.
 
     \b
     beamsplit generate --model path/to/a/model "The best way to start the day is"

@@ -117,13 +117,18 @@ _OPTIONS = (
         shell_complete=_complete(TERMS),
         help=f"Diversity term: {one_of(TERMS)}; settings follow a colon, as in cumulative:temperature=2.",
     ),
-    click.option("--temperature", type=float, metavar="X", help="Temperature of sampling."),
+    click.option(
+        "--temperature",
+        type=float,
+        metavar="X",
+        help="Temperature for sampling: above 1 is more random, below 1 less.",
+    ),
     click.option("--top-k", type=int, metavar="N", help="Sample from the N most likely tokens."),
     click.option(
         "--top-p",
         type=float,
         metavar="X",
-        help="Sample from the most likely tokens that have probability X together.",
+        help="Sample from the most likely tokens whose probabilities add up to X.",
     ),
     click.option(
         "--min-p",
@@ -132,7 +137,10 @@ _OPTIONS = (
         help="Sample from tokens at least X times as likely as the most likely one.",
     ),
     click.option(
-        "--rate", type=float, metavar="X", help="Penalty per rank among siblings, for the strategy siblings."
+        "--rate",
+        type=float,
+        metavar="X",
+        help="For the strategy siblings: penalty for each rank among the extensions of a beam.",
     ),
     click.option("--unique", is_flag=True, help="Leave out outputs that an earlier group has found."),
     click.option(
@@ -151,7 +159,14 @@ _OPTIONS = (
         metavar="X",
         help="Rank by log-probability divided by length to the power X.",
     ),
-    click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Seed of sampling."),
+    click.option(
+        "--seed",
+        type=int,
+        metavar="N",
+        default=0,
+        show_default=True,
+        help="Seed for strategies that sample: the same seed gives the same outputs.",
+    ),
 )
 _WIDTHS = ("groups", "beams_per_group", "strength", "diversity")
 _SETTINGS = ("temperature", "top_k", "top_p", "min_p", "rate")

@@ -13,6 +13,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from beamsplit.hypotheses import blank_sign, text_of
+
 if TYPE_CHECKING:
     from beamsplit.comparison import ComparedList
 
@@ -78,7 +80,7 @@ def _table(column: ComparedList, compared: bool, console: Console) -> Table:
     if compared:
         table.add_column("", no_wrap=True)
     for hypothesis, spans, alone in zip(column.hypotheses, column.differs, column.alone, strict=True):
-        text = _marked(hypothesis.text or " ".join(map(str, hypothesis.tokens)), spans)
+        text = _marked(text_of(hypothesis), spans)
         if not hypothesis.finished:
             text.append("…", style="dim")
         group = [_group(hypothesis.group, console)] if several else []
@@ -95,12 +97,14 @@ def _title(title: str) -> Text:
 
 def _figures(column: ComparedList) -> str:
     figures = " ".join(f"{value:.2f}" for value in column.distinct.values())
-    repeats = f"\n{column.repeats} more read as one of these does (see --strength, --unique)"
+    repeats = f"\n{column.repeats} more have the same text as one of these (see --strength, --unique)"
     return f"distinct n-grams a word, n=1-4: {figures}{repeats * bool(column.repeats)}\n"
 
 
 def _marked(text: str, spans: Sequence[tuple[int, int]]) -> Text:
     """Return the text with the spans in bold and underlined, which is seen without colours too."""
+    if sign := blank_sign(text):
+        return Text(sign, style="dim")
     margin = len(text) - len(text.lstrip())  # of what goes on after a prompt
     marked = Text(text[margin:])
     for start, end in spans:
@@ -110,4 +114,4 @@ def _marked(text: str, spans: Sequence[tuple[int, int]]) -> Text:
 
 def _group(group: int, console: Console) -> Text:
     colours = _COLOURS if console.color_system in ("truecolor", "256") else _FEW_COLOURS
-    return Text(str(group + 1), style=colours[group % len(colours)])
+    return Text(str(group), style=colours[group % len(colours)])

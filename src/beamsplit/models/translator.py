@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_se
 
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
-from beamsplit.hypotheses import Hypotheses
+from beamsplit.hypotheses import Hypotheses, Results
 from beamsplit.jobs.batches import decode_in_batches
 from beamsplit.models import inputs, storage
 from beamsplit.models.text import (
@@ -99,12 +99,10 @@ class Translator(nn.Module):
     @overload
     def translate(self, text: str, strategy: Strategy | None = None, **options: Any) -> Hypotheses: ...
     @overload
-    def translate(
-        self, text: Sequence[str], strategy: Strategy | None = None, **options: Any
-    ) -> list[Hypotheses]: ...
+    def translate(self, text: Sequence[str], strategy: Strategy | None = None, **options: Any) -> Results: ...
     def translate(
         self, text: str | Sequence[str], strategy: Strategy | None = None, **options: Any
-    ) -> Hypotheses | list[Hypotheses]:
+    ) -> Hypotheses | Results:
         """Return translations of a text, or of each of a list; by default up to six, by diverse beam search.
 
         Of translations that read the same the likeliest is kept; `beamsplit.decode` returns all. `options`
@@ -114,7 +112,7 @@ class Translator(nn.Module):
         strategy = strategy or default_strategy(self)
         options = {"max_length": LONGEST, **options}
         self._read(texts)  # refuses what has to be refused before anything is decoded
-        lists = [found.distinct() for found in decode_in_batches(self, texts, strategy, **options)]
+        lists = Results(found.distinct() for found in decode_in_batches(self, texts, strategy, **options))
         return lists[0] if isinstance(text, str) else lists
 
     def accepts(self, text: str) -> bool:

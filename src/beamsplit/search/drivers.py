@@ -70,7 +70,7 @@ class _States:
         if ask.keeps == "all" and not keeps_earlier_steps(model):
             raise ArgumentError(
                 "the search returns to earlier steps, which needs a model with keeps_earlier_steps = True "
-                f"and a join method, and {type(model).__name__} is none: use another strategy"
+                f"and a join method, and {type(model).__name__} lacks one of them: use another strategy"
             )
         if ask.keeps == "first":
             joinable(model)

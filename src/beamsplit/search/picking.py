@@ -104,6 +104,7 @@ def _warn_once(frontier: Frontier, selection: Selection) -> None:
         notes.append("in doubt")
         warnings.warn(
             f"the model's lists of {selection.width} candidates are too short to be certain of step "
-            f"{frontier.time}: what may differ from an exact search has certified=False (longer lists help)",
+            f"{frontier.time}: hypotheses that may differ from an exact search have certified=False "
+            "(longer lists help)",
             stacklevel=2,
         )

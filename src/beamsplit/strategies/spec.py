@@ -57,7 +57,7 @@ class Widths:
         if beams % groups:
             fitting = ", ".join(str(n) for n in range(1, beams + 1) if beams % n == 0)
             raise ArgumentError(
-                f"{beams} beams cannot be divided into {groups} groups alike: give one of {fitting}"
+                f"{beams} beams cannot be divided into {groups} equal groups: give one of {fitting}"
             )
         return cls(groups=groups, beams_per_group=beams // groups, strength=strength, diversity=diversity)
 
@@ -141,8 +141,8 @@ class StrategySpec:
         if language_model is None:
             with _located(where):
                 raise ArgumentError(
-                    f"mmi needs a model that does without its input, and {type(model).__name__} has no "
-                    "language_model: leave mmi out"
+                    "mmi needs a model that can also run without its input, as its language_model, and "
+                    f"{type(model).__name__} has no language_model: leave mmi out"
                 )
         return AntiLanguageModel(model, language_model, **self.mmi)
 

