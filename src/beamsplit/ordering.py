@@ -9,14 +9,17 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses, Hypothesis
 from beamsplit.ngrams import ngrams
 
-__all__ = ["ORDERS", "Order", "OrderName", "check_order", "consensus", "reorder", "similarity"]
+if TYPE_CHECKING:
+    from beamsplit.scoring import Scorer
+
+__all__ = ["ORDERS", "Order", "OrderName", "check_order", "consensus", "reorder", "scorer_of", "similarity"]
 
 OrderName: TypeAlias = Literal["log-prob", "score", "mbr"]
 ORDERS: tuple[str, ...] = get_args(OrderName)
@@ -29,7 +32,7 @@ Order: TypeAlias = OrderName | TextScorer
 _WORD = re.compile(r"\w+")
 
 
-def reorder(found: Hypotheses, by: Order) -> Hypotheses:
+def reorder(found: Hypotheses, by: Order | str) -> Hypotheses:
     """Return the same list in another order, best first. Equals stay in the order that they had.
 
     log-prob   by log-probability, which favours short outputs
@@ -47,6 +50,17 @@ def reorder(found: Hypotheses, by: Order) -> Hypotheses:
     return found.sorted_by(_values(found, by))
 
 
+def scorer_of(order: str) -> Scorer:
+    """Return the scorer of a search whose lists are in this order: what its groups rank finished outputs by.
+
+    A search by log-probability per token ends a group as soon as it has as many outputs as beams. To go on
+    while a longer one could still win would only find outputs that never end.
+    """
+    from beamsplit.scoring import LengthNormalised, LogProb  # which need torch
+
+    return LogProb() if order == "log-prob" else LengthNormalised(stop="first")
+
+
 def check_order(by: object) -> None:
     """Raise unless this is the name of an order, or a function."""
     if not callable(by) and by not in ORDERS:
@@ -54,7 +68,7 @@ def check_order(by: object) -> None:
         raise ArgumentError(f"there is no order {checks.short_repr(by)}: {hint}")
 
 
-def _values(found: Hypotheses, by: Order) -> list[float]:
+def _values(found: Hypotheses, by: Order | str) -> list[float]:
     check_order(by)
     if callable(by):
         return _scored(found, by)

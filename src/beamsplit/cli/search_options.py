@@ -13,7 +13,8 @@ from beamsplit import checks
 from beamsplit.cli.options import one_of
 from beamsplit.diversity.names import TERMS
 from beamsplit.errors import ArgumentError
-from beamsplit.strategies.defaults import DEFAULTS, STRATEGY
+from beamsplit.ordering import ORDERS, scorer_of
+from beamsplit.strategies.defaults import DEFAULTS, STRATEGY, Defaults
 from beamsplit.strategies.names import STRATEGIES, check_strategy_name, diverse_strategies
 from beamsplit.strategies.spec import StrategySpec, Widths, table_of_widths
 
@@ -40,21 +41,26 @@ class SearchOptions:
     """Settings of the strategy's own that were given."""
     unique: bool
     max_length: int | None
-    min_length: int
+    min_length: int | None
+    no_repeat_ngram: int | None
+    return_per_group: int | None
     length_penalty: float | None
+    order: str | None
     seed: int
 
-    def specs(self, defaults: Widths, *, compared: bool) -> tuple[StrategySpec, ...]:
+    def specs(self, defaults: Defaults, *, compared: bool) -> tuple[StrategySpec, ...]:
         """Return the strategy that was asked for, and before it beam search of the same width, if compared.
 
         What was not given is as in `defaults`.
         """
-        widths = replace(defaults, **self.widths)
-        asked = StrategySpec.of_widths(self.strategy, widths, self.settings, unique=self.unique)
+        widths = replace(defaults.widths, **self.widths)
+        returned = defaults.return_per_group if self.return_per_group is None else self.return_per_group
+        alike: dict[str, Any] = {"unique": self.unique, "return_per_group": returned}
+        asked = StrategySpec.of_widths(self.strategy, widths, self.settings, **alike)
         self._check_used()
         if not compared or self.strategy == "bs":
             return (asked,)
-        return StrategySpec.of_widths("bs", widths, unique=self.unique), asked
+        return StrategySpec.of_widths("bs", widths, **alike), asked
 
     def _check_used(self) -> None:
         """Raise if an option has no effect."""
@@ -65,17 +71,42 @@ class SearchOptions:
                     f"--{name} is for {', '.join(others)} and {last}, and the strategy is {self.strategy}"
                 )
 
-    def decode_options(self, max_length: int) -> dict[str, Any]:
-        """Return options of `decode`, with this length unless another was given."""
-        length = self.max_length or max_length
-        options: dict[str, Any] = {"max_length": length, "min_length": self.min_length}
-        return options if self.length_penalty is None else {**options, "scorer": self._scorer()}
+    def decode_options(self, defaults: Defaults) -> dict[str, Any]:
+        """Return options of `decode`. What was not given is as in `defaults`."""
+        length = self.max_length or defaults.max_length
+        least = min(defaults.min_length, length) if self.min_length is None else self.min_length
+        options: dict[str, Any] = {"max_length": length, "min_length": least}
+        if limit := self._no_repeat_ngram(defaults):
+            options["no_repeat_ngram"] = limit
+        scorer = self._scorer(defaults)
+        return options if scorer is None else {**options, "scorer": scorer}
 
-    def _scorer(self) -> Scorer:
-        from beamsplit import LengthNormalised
+    def order_of_lists(self, defaults: Defaults) -> str:
+        """Return the order of lists: as asked for, by --length-penalty, or as such models have it."""
+        given = self.order or (None if self.length_penalty is None else "score")
+        return given or defaults.order
 
-        assert self.length_penalty is not None
-        return LengthNormalised(alpha=self.length_penalty)
+    def reordered_by(self, defaults: Defaults) -> str | None:
+        """Return the order that lists have to be put into; None if the search gives them that order."""
+        order, scorer = self.order_of_lists(defaults), self._scorer(defaults)
+        by_search = "log-prob" if scorer is None else "score"
+        return None if order == by_search else order
+
+    def _no_repeat_ngram(self, defaults: Defaults) -> int | None:
+        if self.no_repeat_ngram is not None:
+            return self.no_repeat_ngram
+        return None if STRATEGIES[self.strategy].exact_sampling else defaults.no_repeat_ngram
+
+    def _scorer(self, defaults: Defaults) -> Scorer | None:
+        """Return what finished outputs are ranked by; None is log-probability."""
+        if self.length_penalty is not None:
+            from beamsplit import LengthNormalised
+
+            return LengthNormalised(alpha=self.length_penalty)
+        order = defaults.order if self.order in (None, "mbr") else self.order
+        if order == "log-prob" or STRATEGIES[self.strategy].exact_sampling:
+            return None
+        return scorer_of(order)
 
 
 def _complete(names: Iterable[str]) -> Callable[..., list[str]]:
@@ -150,14 +181,31 @@ _OPTIONS = (
         "--min-length",
         type=click.IntRange(min=0),
         metavar="N",
-        default=0,
         help="Minimum number of tokens in an output.",
+    ),
+    click.option(
+        "--no-repeat-ngram",
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="No output has the same N tokens in a row twice; 0 turns it off.",
+    ),
+    click.option(
+        "--return-per-group",
+        type=_WIDTH,
+        metavar="N",
+        help="Number of outputs to return of each group: its best (default: all, for answers of a chat 1).",
     ),
     click.option(
         "--length-penalty",
         type=float,
         metavar="X",
         help="Rank by log-probability divided by length to the power X.",
+    ),
+    click.option(
+        "--order",
+        type=click.Choice(ORDERS),
+        help="Order of outputs: by log-probability; by score, which is log-probability per token; or by mbr, "
+        "what is most like the other outputs first. Default: score for generate, else log-prob.",
     ),
     click.option(
         "--seed",
@@ -170,7 +218,17 @@ _OPTIONS = (
 )
 _WIDTHS = ("groups", "beams_per_group", "strength", "diversity")
 _SETTINGS = ("temperature", "top_k", "top_p", "min_p", "rate")
-_REST = ("strategy", "unique", "max_length", "min_length", "length_penalty", "seed")
+_REST = (
+    "strategy",
+    "unique",
+    "max_length",
+    "min_length",
+    "no_repeat_ngram",
+    "return_per_group",
+    "length_penalty",
+    "order",
+    "seed",
+)
 
 
 def with_search_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -14,7 +14,7 @@ from transformers.generation.utils import GenerationMixin
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
 from beamsplit.huggingface.cache import check_cache, has_rows, same_rows, select_rows
-from beamsplit.huggingface.chat import end_of_turn
+from beamsplit.huggingface.chat import end_of_turn, has_template
 from beamsplit.huggingface.inputs import encode
 from beamsplit.huggingface.processors import Processors
 from beamsplit.model import Guided
@@ -76,10 +76,15 @@ class TransformersModel:
         end: Sequence[int] = (),
         to_text: Callable[[tuple[int, ...]], str] | None = None,
         observer: Observer | None = None,
+        chats: bool = False,
     ) -> None:
         self.end = list(end)
         self.to_text = to_text
         self.module = model
+        self.chats = chats
+        """Whether inputs may be messages: the tokenizer has a chat template."""
+        self.kind = "other" if model.config.is_encoder_decoder else "text"
+        """What it does, by which commands choose their defaults: go on with a text, or something else."""
         self.origin: str | None = None  # a hash of what outputs depend on besides the weights, if known
         self._prepare = prepare
         self._observer = observer
@@ -193,6 +198,7 @@ def from_transformers(model: Any, processor: Any = None, **generation: Any) -> T
         prepare,
         end=_own_ends(model, processor, generation),
         to_text=decode and (lambda tokens: decode(list(tokens), skip_special_tokens=True)),
+        chats=has_template(processor),
     )
 
 
