@@ -159,13 +159,17 @@ def generate(
     search: SearchOptions,
     output: OutputOptions,
 ) -> None:
-    """Continue a PROMPT with a Hugging Face model, or one of your own.
+    """Continue a PROMPT with a Hugging Face model, or one of your own; or ask a chat model.
+
+    Outputs are in the order of log-probability per token, since by log-probability alone stubs and empty
+    outputs would come first (see --order). With --chat, eight answers are given: the best of each group.
 
     Hugging Face models need transformers: pip install 'transformers>=4.57,<6'.
 
     \b
     beamsplit generate --model path/to/a/model "The best way to start the day is"
     beamsplit generate --model smollm2.Q8_0.gguf "Once upon a time" --groups 5 --max-length 20
+    beamsplit generate --model smollm2.Q8_0.gguf --chat "Suggest a name for a cat." --alone
     beamsplit generate --model my_model.py:make "some input" --json     (it is given a list of texts)
     """  # noqa: D301 (click wants the character)
     example = "Suggest a name for a cat." if chat.asked else "The best way to start the day is"

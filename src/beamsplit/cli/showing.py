@@ -79,8 +79,8 @@ class _Looks:
 
 _ORDERS = {
     "log-prob": "",
-    "score": "by log-probability per token; ",
-    "mbr": "by likeness to the other outputs (mbr); ",
+    "score": "in order of log-probability per token\n",
+    "mbr": "in order of likeness to the other outputs (mbr)\n",
 }
 
 
@@ -105,9 +105,8 @@ def _table(column: ComparedList, looks: _Looks) -> Table:
         text = _marked(text_of(hypothesis), spans)
         if not hypothesis.finished:
             text.append("…", style="dim")
-        mean = (
-            [f"{hypothesis.log_prob / max(len(hypothesis.tokens), 1):.2f}"] if looks.order == "score" else []
-        )
+        per_token = f"{hypothesis.log_prob / max(len(hypothesis.tokens), 1):.2f}"
+        mean = [per_token] if looks.order == "score" else []
         group = [_group(hypothesis.group, looks.console)] if several else []
         mark = ["+" if alone else ""] if looks.compared else []
         table.add_row(f"{hypothesis.log_prob:.2f}", *mean, *group, text, *mark)
