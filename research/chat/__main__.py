@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import statistics
 import sys
 import time
 from pathlib import Path
@@ -18,7 +17,7 @@ from beamsplit.files import read_json_objects, write_bytes
 from beamsplit.loading import load_model
 from beamsplit.progress import Progress
 from research.chat.encoding import Encoder
-from research.chat.measures import Answer, mean_figures, measure_list
+from research.chat.measures import Answer, by_figure, measure_list
 from research.chat.report import markdown
 from research.chat.settings import LONGEST, Setting, compared, tried
 
@@ -85,18 +84,17 @@ def measure(folder: Path, encoder: str, device: str | None, out: Path) -> None:
     encode, figures = Encoder(encoder, device), {}
     for file in sorted(folder.glob("*.json")):
         content = json.loads(file.read_text(encoding="utf-8"))
-        seconds = statistics.median(content["seconds"])
-        figures[content["name"]] = {"seconds": seconds, **_measure(content, encode)}
-    write_bytes(out, (json.dumps(figures, indent=1) + "\n").encode())
+        figures[content["name"]] = {"seconds": content["seconds"], **_measure(content, encode)}
+    write_bytes(out, (json.dumps(figures) + "\n").encode())
 
 
-def _measure(content: dict[str, Any], encode: Encoder) -> dict[str, float]:
+def _measure(content: dict[str, Any], encode: Encoder) -> dict[str, list[float]]:
     prompts = encode([entry["prompt"] for entry in content["prompts"]])
     lists = [[Answer(**answer) for answer in each] for each in content["answers"]]
     vectors = torch.split(
         encode([answer.text for each in lists for answer in each]), [len(each) for each in lists]
     )
-    return mean_figures([measure_list(*each) for each in zip(lists, prompts, vectors, strict=True)])
+    return by_figure([measure_list(*each) for each in zip(lists, prompts, vectors, strict=True)])
 
 
 @program.command()

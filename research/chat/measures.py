@@ -14,7 +14,7 @@ from beamsplit.ngrams import ngrams
 from beamsplit.ordering import consensus
 from research.chat.settings import ANSWERS
 
-__all__ = ["Answer", "mean_figures", "measure_list"]
+__all__ = ["Answer", "by_figure", "measure_list"]
 
 _WORD = re.compile(r"\w+")
 _CONTENT = 4  # letters that a word of content has at least
@@ -101,6 +101,6 @@ def _overlap(first: Sequence[str], second: Sequence[str]) -> float:
     return len(a & b) / len(a | b) if a | b else 1.0
 
 
-def mean_figures(lists: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Return the mean of every figure over the lists."""
-    return {name: mean(each[name] for each in lists) for name in lists[0]}
+def by_figure(lists: Sequence[dict[str, float]]) -> dict[str, list[float]]:
+    """Return the values of every figure, one for each list."""
+    return {name: [round(float(each[name]), 4) for each in lists] for name in lists[0]}

@@ -12,7 +12,17 @@ from xml.etree import ElementTree
 
 import pytest
 
-from beamsplit import BeamSearch, DiverseBeamSearch, Hypotheses, Hypothesis, NGram, Sampling, cli, decode
+from beamsplit import (
+    BeamSearch,
+    DiverseBeamSearch,
+    Hypotheses,
+    Hypothesis,
+    LengthNormalised,
+    NGram,
+    Sampling,
+    cli,
+    decode,
+)
 from beamsplit.cli.showing import _marked, show_lists
 from beamsplit.comparison import compare_lists
 from beamsplit.extras import install_line
@@ -367,8 +377,12 @@ def test_a_model_of_transformers(capsys: pytest.CaptureFixture[str], tmp_path: P
     folder = str(save("llama", tmp_path / "model"))
     (line,) = entries(capsys, "generate", "-m", folder, "ab", "-g", "3", "-b", "1", "--max-length", "4")
     strategy = DiverseBeamSearch(groups=3, strength=1.0)
-    (expected,) = decode(load_model(folder), ["ab"], strategy, max_length=4)
+    scorer = LengthNormalised(stop="first")
+    (expected,) = decode(
+        load_model(folder), ["ab"], strategy, max_length=4, min_length=2, no_repeat_ngram=4, scorer=scorer
+    )
     assert [each["text"] for each in line["hypotheses"]] == list(expected.distinct().texts)
+    assert line["order"] == "score"
 
 
 # The program itself
