@@ -20,6 +20,7 @@ FLOORS = {
         "functions",
         "guidance",
         "hypotheses",
+        "messages",
         "model",
         "options",
         "ordering",

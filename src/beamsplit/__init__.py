@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from beamsplit.hypotheses import Hypotheses, Hypothesis, Results
     from beamsplit.model import Guided, JoinableModel, LogProbs, Room, Shortlist, StepModel
     from beamsplit.options import DecodeOptions
+    from beamsplit.ordering import reorder
     from beamsplit.recording import Recorder, Recording, record
     from beamsplit.scoring import LengthNormalised, LogProb, Scorer
     from beamsplit.search.plan import Plan, Ranked, Rule, Strategy
@@ -78,6 +79,7 @@ __all__ = [
     "decode",
     "decode_async",
     "record",
+    "reorder",
     "steps",
     "steps_async",
 ]
@@ -93,6 +95,7 @@ _HOMES = {
     "hypotheses": "Hypotheses Hypothesis Results",
     "model": "Guided JoinableModel LogProbs Room Shortlist StepModel",
     "options": "DecodeOptions",
+    "ordering": "reorder",
     "recording": "Recorder Recording record",
     "scoring": "LengthNormalised LogProb Scorer",
     "search.plan": "Plan Ranked Rule Strategy",

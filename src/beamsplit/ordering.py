@@ -120,9 +120,10 @@ def similarity(first: Sequence[str], second: Sequence[str]) -> float:
     >>> similarity("a red boat".split(), "a red car".split())  # F1 of words 2/3, of pairs 1/2
     0.5833333333333333
     """
-    return sum(_f1(Counter(ngrams(first, n)), Counter(ngrams(second, n))) for n in (1, 2)) / 2
+    counts = [(Counter(ngrams(first, n)), Counter(ngrams(second, n))) for n in (1, 2)]
+    found = [_f1(ours, theirs) for ours, theirs in counts if ours or theirs]
+    return sum(found) / len(found) if found else 1.0  # nothing is like nothing
 
 
 def _f1(first: Counter[tuple[str, ...]], second: Counter[tuple[str, ...]]) -> float:
-    total = first.total() + second.total()
-    return 2 * (first & second).total() / total if total else 1.0
+    return 2 * (first & second).total() / (first.total() + second.total())

@@ -11,6 +11,7 @@ import click
 
 from beamsplit.errors import ArgumentError
 from beamsplit.jobs.lines import Input
+from beamsplit.messages import as_conversation
 
 __all__ = ["ChatOptions", "with_chat_options"]
 
@@ -26,8 +27,7 @@ class ChatOptions:
         """Return an input as messages, if inputs are questions."""
         if not self.asked or not isinstance(given.value, str):
             return given
-        system = [] if self.system is None else [{"role": "system", "content": self.system}]
-        return given._replace(value=[*system, {"role": "user", "content": given.value}])
+        return given._replace(value=as_conversation(given.value, self.system))
 
 
 _OPTIONS = (

@@ -1,72 +1,15 @@
-"""Chat models: messages in, by the tokenizer's chat template, and the token that ends a turn."""
+"""Chat models of transformers: messages by the tokenizer's chat template, and the token that ends a turn."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any
 
-from beamsplit import checks
 from beamsplit.errors import ArgumentError
+from beamsplit.messages import Conversation
 
-__all__ = [
-    "Conversation",
-    "Message",
-    "check_template",
-    "end_of_turn",
-    "has_template",
-    "read_conversations",
-    "refused_messages",
-    "render",
-]
-
-Message: TypeAlias = Mapping[str, Any]
-"""A dictionary with a role and a content, as in `{"role": "user", "content": "Hello"}`."""
-
-Conversation: TypeAlias = Sequence[Message]
-
-_EXAMPLE = '[{"role": "user", "content": "..."}]'
-
-
-def read_conversations(inputs: Any) -> list[Conversation] | None:
-    """Return the inputs if they are conversations, one or a list of them; None if they are something else."""
-    if isinstance(inputs, str | Mapping) or not isinstance(inputs, Sequence) or not inputs:
-        return None
-    conversations = [inputs] if _is_message(inputs[0]) else list(inputs)
-    is_conversation = [_is_conversation(each) for each in conversations]
-    if not any(is_conversation):
-        return None
-    for number, conversation in enumerate(conversations):
-        if not is_conversation[number]:
-            raise ArgumentError(
-                f"input {number} is {checks.short_repr(conversation)}, and others are lists of messages: "
-                f"give each as {_EXAMPLE}"
-            )
-        _check(conversation, f"input {number}")
-    return conversations
-
-
-def _is_message(value: Any) -> bool:
-    return isinstance(value, Mapping) and "role" in value
-
-
-def _is_conversation(value: Any) -> bool:
-    is_list = isinstance(value, Sequence) and not isinstance(value, str)
-    return is_list and bool(value) and any(_is_message(each) for each in value)
-
-
-def _check(conversation: Conversation, where: str) -> None:
-    for number, message in enumerate(conversation):
-        if not _is_message(message) or not isinstance(message["role"], str):
-            raise ArgumentError(
-                f"{where}, message {number} is {checks.short_repr(message)}: give "
-                f'{{"role": "user", "content": "..."}}'
-            )
-        content = message.get("content")
-        if not isinstance(content, str | Sequence) and not message.get("tool_calls"):
-            raise ArgumentError(
-                f"{where}, message {number} has the content {checks.short_repr(content)}: give a text"
-            )
+__all__ = ["check_template", "end_of_turn", "has_template", "refused_messages", "render"]
 
 
 def has_template(processor: Any) -> bool:

@@ -10,13 +10,8 @@ from torch import Tensor
 
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
-from beamsplit.huggingface.chat import (
-    Conversation,
-    check_template,
-    read_conversations,
-    refused_messages,
-    render,
-)
+from beamsplit.huggingface.chat import check_template, refused_messages, render
+from beamsplit.messages import Conversation, read_conversations
 
 __all__ = ["encode"]
 

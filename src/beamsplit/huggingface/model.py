@@ -5,19 +5,25 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
 from transformers.generation.utils import GenerationMixin
 
 from beamsplit import checks
+from beamsplit.decoding import decode
 from beamsplit.errors import ArgumentError
 from beamsplit.huggingface.cache import check_cache, has_rows, same_rows, select_rows
 from beamsplit.huggingface.chat import end_of_turn, has_template
 from beamsplit.huggingface.inputs import encode
 from beamsplit.huggingface.processors import Processors
+from beamsplit.hypotheses import Hypotheses
+from beamsplit.messages import Conversation, as_conversation
 from beamsplit.model import Guided
+from beamsplit.options import OptionArguments
+from beamsplit.strategies.defaults import DEFAULTS, STRATEGY
+from beamsplit.strategies.spec import StrategySpec
 
 __all__ = ["Prompt", "TransformersModel", "from_transformers", "word_vectors"]
 
@@ -93,6 +99,26 @@ class TransformersModel:
     def word_vectors(self) -> Tensor:
         """[vocabulary dimensions] the vectors of the tokens that it can output, for the `Embedding` term."""
         return word_vectors(self.module)
+
+    def chat(
+        self,
+        messages: str | Conversation,
+        *,
+        answers: int | None = None,
+        system: str | None = None,
+        **options: Unpack[OptionArguments],
+    ) -> Hypotheses:
+        """Return several different answers of a chat model to a question or a conversation, best first.
+
+        Each group gives its best answer. The term, its strength and the limits are the defaults for chats;
+        `options` are those of `decode`. Who wants another strategy, or many questions at once, calls
+        `decode` with messages.
+        """
+        defaults = DEFAULTS["chat"]
+        widths = defaults.widths if answers is None else replace(defaults.widths, groups=answers)
+        strategy = StrategySpec.of_widths(STRATEGY, widths).make(self)
+        conversation = as_conversation(messages, system)
+        return decode(self, [conversation], strategy, **{**defaults.decode_options(), **options})[0]
 
     @torch.no_grad()
     def start(self, inputs: Any) -> tuple[Tensor | Guided, _State]:
@@ -192,12 +218,12 @@ def from_transformers(model: Any, processor: Any = None, **generation: Any) -> T
             f"{type(model).__name__}.generate calls no decoding loop, so it cannot be decoded"
         )
 
-    decode = getattr(processor, "decode", None)
+    detokenise = getattr(processor, "decode", None)
     return TransformersModel(
         model,
         prepare,
         end=_own_ends(model, processor, generation),
-        to_text=decode and (lambda tokens: decode(list(tokens), skip_special_tokens=True)),
+        to_text=detokenise and (lambda tokens: detokenise(list(tokens), skip_special_tokens=True)),
         chats=has_template(processor),
     )
 

@@ -6,8 +6,9 @@ Settings that belong to a strategy by its name, such as the rate of `siblings`, 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from beamsplit.ordering import scorer_of
 from beamsplit.strategies.spec import StrategySpec, Widths
 
 if TYPE_CHECKING:
@@ -54,6 +55,16 @@ class Defaults:
     """How many outputs of each group are returned; by default all."""
     order: str = "log-prob"
     """What finished outputs are ranked by, and the order of lists: see `beamsplit.ordering`."""
+
+    def decode_options(self) -> dict[str, Any]:
+        """Return the options of `decode`."""
+        return {
+            "max_length": self.max_length,
+            "min_length": self.min_length,
+            "no_repeat_ngram": self.no_repeat_ngram,
+            "return_per_group": self.return_per_group,
+            "scorer": scorer_of(self.order),
+        }
 
 
 DEFAULTS: dict[str, Defaults] = {

@@ -1,0 +1,70 @@
+"""Messages for chat models: what a conversation is, and whether inputs are some."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from beamsplit import checks
+from beamsplit.errors import ArgumentError
+
+__all__ = ["Conversation", "Message", "as_conversation", "check_conversation", "read_conversations"]
+
+Message: TypeAlias = Mapping[str, Any]
+"""A dictionary with a role and a content, as in `{"role": "user", "content": "Hello"}`."""
+
+Conversation: TypeAlias = Sequence[Message]
+
+_EXAMPLE = '[{"role": "user", "content": "..."}]'
+
+
+def as_conversation(messages: str | Conversation, system: str | None = None) -> Conversation:
+    """Return a question as messages, and messages as they are; a system message comes before them.
+
+    >>> as_conversation("Hello", system="Be brief.")[0]
+    {'role': 'system', 'content': 'Be brief.'}
+    """
+    asked = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
+    return asked if system is None else [{"role": "system", "content": system}, *asked]
+
+
+def read_conversations(inputs: Any) -> list[Conversation] | None:
+    """Return the inputs if they are conversations, one or a list of them; None if they are something else."""
+    if isinstance(inputs, str | Mapping) or not isinstance(inputs, Sequence) or not inputs:
+        return None
+    conversations = [inputs] if _is_message(inputs[0]) else list(inputs)
+    is_conversation = [_is_conversation(each) for each in conversations]
+    if not any(is_conversation):
+        return None
+    for number, conversation in enumerate(conversations):
+        if not is_conversation[number]:
+            raise ArgumentError(
+                f"input {number} is {checks.short_repr(conversation)}, and others are lists of messages: "
+                f"give each as {_EXAMPLE}"
+            )
+        check_conversation(conversation, f"input {number}")
+    return conversations
+
+
+def _is_message(value: Any) -> bool:
+    return isinstance(value, Mapping) and "role" in value
+
+
+def _is_conversation(value: Any) -> bool:
+    is_list = isinstance(value, Sequence) and not isinstance(value, str)
+    return is_list and bool(value) and any(_is_message(each) for each in value)
+
+
+def check_conversation(conversation: Conversation, where: str) -> None:
+    """Raise unless every message has a role and a content. `where` begins the line."""
+    for number, message in enumerate(conversation):
+        if not _is_message(message) or not isinstance(message["role"], str):
+            raise ArgumentError(
+                f"{where}, message {number} is {checks.short_repr(message)}: give "
+                f'{{"role": "user", "content": "..."}}'
+            )
+        content = message.get("content")
+        if not isinstance(content, str | Sequence) and not message.get("tool_calls"):
+            raise ArgumentError(
+                f"{where}, message {number} has the content {checks.short_repr(content)}: give a text"
+            )

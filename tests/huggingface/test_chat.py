@@ -1,0 +1,251 @@
+"""Chat models: messages in, answers out, by the tokenizer's own template."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from beamsplit import ArgumentError, BeamSearch, DiverseBeamSearch, LengthNormalised, cli, decode
+from beamsplit.huggingface import from_transformers, load
+from beamsplit.strategies.defaults import DEFAULTS, defaults_of
+from cli.commands import entries, refusal
+from huggingface.models import EOS, WORDS, build, tokenizer
+
+TEMPLATE = (
+    "{% for m in messages %}"
+    "{% if m['role'] == 'tool' %}{{ raise_exception('no tools here') }}{% endif %}"
+    "{{ {'user': 'a', 'system': 'b', 'assistant': 'c'}[m['role']] }}{{ m['content'] }}t"
+    "{% endfor %}{% if add_generation_prompt %}c{% endif %}"
+)
+TURN = WORDS.index("t")
+GROUPS = DiverseBeamSearch(groups=3, strength=0.7)
+
+
+def chat_tokenizer(template: str = TEMPLATE, **special: str) -> Any:
+    made = tokenizer(**special)
+    made.add_special_tokens({"additional_special_tokens": ["t"]})
+    made.chat_template = template
+    return made
+
+
+def door(**special: str) -> Any:
+    return from_transformers(build("llama"), chat_tokenizer(**special))
+
+
+def user(content: str) -> dict[str, str]:
+    return {"role": "user", "content": content}
+
+
+def ids(text: str) -> torch.Tensor:
+    """What the template writes, token by token."""
+    return torch.tensor([[WORDS.index(letter) for letter in text]])
+
+
+# What the model reads
+
+
+def test_messages_are_written_by_the_template_and_no_token_is_added() -> None:
+    messages = [{"role": "system", "content": "e"}, user("fg")]
+    (found,) = decode(door(), [messages], GROUPS, max_length=6)
+    (expected,) = decode(door(), ids("betafgtc"), GROUPS, max_length=6)
+    assert found == expected
+    assert found.best.text is not None
+
+
+def test_one_conversation_is_a_batch_of_one() -> None:
+    messages = [user("fg")]
+    assert decode(door(), messages, GROUPS, max_length=6) == decode(door(), [messages], GROUPS, max_length=6)
+
+
+@pytest.mark.parametrize("special", [{"pad_token": "<pad>"}, {}], ids=["padding", "no padding"])
+def test_conversations_get_together_what_they_get_alone(special: dict[str, str]) -> None:
+    several = [[user("f")], [user("ghij"), {"role": "assistant", "content": "k"}, user("l")], [user("mm")]]
+    model = door(**special)
+    together = decode(model, several, GROUPS, max_length=6)
+    alone = [decode(model, [each], GROUPS, max_length=6)[0] for each in several]
+    assert [[h.tokens for h in found] for found in together] == [[h.tokens for h in found] for found in alone]
+
+
+def test_an_answer_that_is_begun_goes_on() -> None:
+    begun = [user("f"), {"role": "assistant", "content": "gh"}]
+    (found,) = decode(door(), [begun], GROUPS, max_length=5)
+    (expected,) = decode(door(), ids("aftcgh"), GROUPS, max_length=5)
+    assert found == expected
+
+
+def test_texts_are_read_as_before() -> None:
+    (found,) = decode(door(), ["fg"], GROUPS, max_length=5)
+    (expected,) = decode(door(), ids("fg"), GROUPS, max_length=5)
+    assert found == expected
+
+
+# Where answers end
+
+
+def test_the_end_of_a_turn_is_an_end_beside_the_models() -> None:
+    assert door().end == [EOS, TURN]
+    assert from_transformers(build("llama"), tokenizer()).end == [EOS]  # as before, without a template
+    own = from_transformers(build("llama"), chat_tokenizer(), eos_token_id=5)
+    assert own.end == [5]  # who names an end means that one
+    found = decode(door(), [[user(c)] for c in "fghijk"], BeamSearch(beams=8), max_length=6)
+    ended = {h.tokens[-1] for each in found for h in each if h.finished}
+    assert ended == {EOS, TURN}
+
+
+def test_a_template_that_ends_turns_by_no_special_token_adds_no_end() -> None:
+    plain = "{% for m in messages %}a{{ m['content'] }}b{% endfor %}"
+    assert from_transformers(build("llama"), chat_tokenizer(plain)).end == [EOS]
+    broken = "{{ raise_exception('never') }}"
+    assert from_transformers(build("llama"), chat_tokenizer(broken)).end == [EOS]
+
+
+# What is refused
+
+REFUSED: list[tuple[Any, str]] = [
+    ([[user("f")], "text"], "input 1 is 'text', and others are lists of messages"),
+    ([[user("f")], []], "input 1 is [], and others are lists of messages"),
+    ([[user("f"), "g"]], "input 0, message 1 is 'g': give {\"role\": "),
+    ([[{"role": "user"}]], "input 0, message 0 has the content None: give a text"),
+    ([[{"role": "user", "content": 3}]], "input 0, message 0 has the content 3: give a text"),
+    ([[{"role": 1, "content": "f"}]], "input 0, message 0 is {'role': 1"),
+    (
+        [[{"role": "tool", "content": "f"}]],
+        "the model's chat template refuses these messages: no tools here",
+    ),
+]
+
+
+@pytest.mark.parametrize(("inputs", "line"), REFUSED)
+def test_what_is_no_conversation_is_refused(inputs: Any, line: str) -> None:
+    with pytest.raises(ArgumentError) as raised:
+        decode(door(), inputs, GROUPS, max_length=4)
+    assert line in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_messages_need_a_template() -> None:
+    model = from_transformers(build("llama"), tokenizer())
+    assert not model.chats
+    with pytest.raises(ArgumentError, match="has no chat template: give texts, a model that was trained to"):
+        decode(model, [[user("f")]], GROUPS, max_length=4)
+
+
+class _Pictures:
+    """A processor whose template places pictures among words."""
+
+    chat_template = "..."
+
+    def __init__(self) -> None:
+        self.tokenizer = tokenizer(pad_token="<pad>")
+        self.asked: list[tuple[Any, dict[str, Any]]] = []
+
+    def __call__(self, **_: Any) -> Any:
+        raise AssertionError("the template does it all")
+
+    def apply_chat_template(self, conversations: Any, **options: Any) -> Any:
+        if not options["tokenize"]:  # to see how an answer ends
+            return "afgtc" + conversations[-1]["content"] + "</s>"
+        self.asked.append((conversations, options))
+        return self.tokenizer(["afg"] * len(conversations), return_tensors="pt")
+
+
+def test_pictures_in_messages_are_left_to_the_processor() -> None:
+    processor = _Pictures()
+    model = from_transformers(build("llama"), processor)
+    parts = [{"type": "image", "url": "cat.jpg"}, {"type": "text", "text": "What is it?"}]
+    messages = [{"role": "user", "content": parts}]
+    (found,) = decode(model, [messages], GROUPS, max_length=4)
+    (expected,) = decode(model, ids("afg"), GROUPS, max_length=4)
+    assert [h.tokens for h in found] == [h.tokens for h in expected]
+    conversations, options = processor.asked[-1]
+    assert conversations == [messages]
+    assert options["add_generation_prompt"]
+    assert options["padding_side"] == "left"
+
+
+# Answers by the defaults
+
+
+def test_chat_returns_the_best_answer_of_each_group_by_the_defaults() -> None:
+    model, defaults = door(), DEFAULTS["chat"]
+    found = model.chat("fg", max_length=8)
+    strategy = DiverseBeamSearch(groups=8, beams_per_group=2, strength=1.5)
+    (expected,) = decode(
+        model,
+        [[user("fg")]],
+        strategy,
+        max_length=8,
+        min_length=2,
+        no_repeat_ngram=4,
+        return_per_group=1,
+        scorer=LengthNormalised(stop="first"),
+    )
+    assert found == expected
+    assert len(found) == defaults.widths.groups
+    assert sorted(h.group for h in found) == list(range(8))
+    mean = [h.log_prob / len(h.tokens) for h in found]
+    assert mean == sorted(mean, reverse=True)
+    assert all(len(h.tokens) >= 2 for h in found)
+
+
+def test_chat_takes_messages_a_system_message_and_options() -> None:
+    model = door()
+    spoken = model.chat([user("f")], system="e", answers=3, max_length=5)
+    (expected,) = decode(
+        model,
+        [[{"role": "system", "content": "e"}, user("f")]],
+        DiverseBeamSearch(groups=3, beams_per_group=2, strength=1.5),
+        **{**DEFAULTS["chat"].decode_options(), "max_length": 5},
+    )
+    assert spoken == expected
+    with pytest.raises(ArgumentError, match="there is no option 'max_lenght'"):
+        model.chat("f", max_lenght=5)
+
+
+def test_language_models_and_encoder_decoders_have_their_own_defaults() -> None:
+    assert defaults_of(door()) is DEFAULTS["text"]
+    assert defaults_of(from_transformers(build("t5"), tokenizer())) is DEFAULTS["other"]
+
+
+# The command
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    build("llama").save_pretrained(tmp_path)
+    chat_tokenizer(pad_token="<pad>").save_pretrained(tmp_path)
+    return str(tmp_path)
+
+
+def test_generate_asks_a_chat_model(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("generate", "-m", folder, "--chat", "--system", "e", "fg", "--alone", "--max-length", "6")
+    (line,) = entries(capsys, *asked)
+    expected = load(folder).chat("fg", system="e", max_length=6)
+    assert [each["text"] for each in line["hypotheses"]] == list(expected.distinct().texts)
+    assert line["input"] == "fg"
+    assert line["order"] == "score"
+    assert line["strategy"].endswith("8 groups of 2, strength 1.5, hamming, the best of each group")
+
+
+def test_beam_search_beside_it_has_as_many_answers(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (line,) = entries(capsys, "generate", "-m", folder, "--chat", "fg", "-g", "4", "--max-length", "6")
+    assert line["beside"]["strategy"] == "beam search: 8 beams, the best 4"
+    assert len(line["beside"]["hypotheses"]) + line["beside"]["repeats"] == 4
+
+
+def test_what_chat_needs(
+    folder: str, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "--system is for --chat, which is not given" in refusal(
+        capsys, "generate", "-m", folder, "--system", "e", "fg"
+    )
+    bare = tmp_path_factory.mktemp("bare")
+    build("llama").save_pretrained(bare)
+    tokenizer().save_pretrained(bare)
+    assert cli.main(["generate", "-m", str(bare), "--chat", "fg"]) == 2
+    line = capsys.readouterr().err.splitlines()[-1]  # after the bars of transformers
+    assert "--chat needs a model with a chat template" in line
+    assert "leave --chat out" in line
