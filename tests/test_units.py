@@ -534,6 +534,7 @@ PUBLIC = [
     "decode",
     "decode_async",
     "record",
+    "reorder",
     "steps",
     "steps_async",
 ]
