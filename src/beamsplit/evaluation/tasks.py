@@ -135,7 +135,7 @@ def _own(path: Path, scored: bool) -> Task:
             _check_references(entry.get("references"), where)
         if ("image" in entry) != ("image" in entries[0][1]):
             raise ArgumentError(f'{where} is not as the first: give all an "image", or all an "input"')
-    ids = tuple(str(entry.get("id", index)) for index, (_, entry) in enumerate(entries))
+    ids = tuple(str(entry.get("id", where.line_index)) for where, entry in entries)
     check_once(ids, path)
     found = [entry for _, entry in entries]
     return Task(

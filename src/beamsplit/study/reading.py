@@ -25,11 +25,11 @@ __all__ = ["clean", "read_ids", "read_sources", "read_texts"]
 
 
 def read_ids(path: Path) -> list[str]:
-    """Return the ids in a file of lists."""
+    """Return the ids in a file of lists. A list of nothing, as of a blank line, is left out."""
     return [
         str(entry["id"])
         for _, entry in read_json_objects(path, '{"id": ..., "hypotheses": [...]}')
-        if "id" in entry
+        if "id" in entry and entry.get("hypotheses") != []
     ]
 
 
@@ -42,7 +42,7 @@ def read_texts(path: Path, ids: Sequence[str]) -> list[tuple[str, ...]]:
 def read_sources(path: Path) -> dict[str, Source]:
     """Return what a file says about its inputs, by id. Without one, a line's index is its id."""
     entries = list(read_json_objects(path, '{"input": ...}'))
-    ids = [str(entry.get("id", index)) for index, (_, entry) in enumerate(entries)]
+    ids = [str(entry.get("id", where.line_index)) for where, entry in entries]
     check_once(ids, path)
     return {each: _source(path, where, entry) for each, (where, entry) in zip(ids, entries, strict=True)}
 
