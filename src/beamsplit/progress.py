@@ -39,12 +39,13 @@ class Bar:
     done: int
     view: _View | None
     """What people see of it, if anything."""
-    begun: float = field(default_factory=monotonic)
     before: int = field(init=False)
     """Steps that were done before it began."""
+    begun: float = field(init=False)
+    """When it began."""
 
     def __post_init__(self) -> None:
-        self.before = self.done
+        self.before, self.begun = self.done, monotonic()
 
     def advance(self, steps: int = 1) -> None:
         """Move so many steps further."""

@@ -79,7 +79,8 @@ def decode_windows(
     They are in the order of the batches, not of the lines: a line's number tells where it belongs.
     """
     for window in windows:
-        yield _without_search([each for each in window if not each.line.given.decodable])
+        if found := _without_search(each for each in window if not each.line.given.decodable):
+            yield found
         rest = [each for each in window if each.line.given.decodable]
         order = by_length(each.line.given.value for each in rest)
         for places in chunks(order, batch_size):

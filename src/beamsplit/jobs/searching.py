@@ -20,7 +20,7 @@ from beamsplit.strategies.spec import StrategySpec
 
 __all__ = ["PreparedSearch", "Searcher"]
 
-_OPERATIONS = 2 * 10**12  # of a batch on a CPU, which take some five to twenty seconds
+_OPERATIONS = 10**12  # of a batch on a CPU, which take some five to thirty seconds
 
 
 class PreparedSearch(NamedTuple):
