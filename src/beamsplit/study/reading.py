@@ -25,11 +25,11 @@ __all__ = ["clean", "read_ids", "read_sources", "read_texts"]
 
 
 def read_ids(path: Path) -> list[str]:
-    """Return the ids in a file of lists. A list of nothing, as of a blank line, is left out."""
-    return [
-        str(entry["id"])
-        for _, entry in read_json_objects(path, '{"id": ..., "hypotheses": [...]}')
-        if "id" in entry and entry.get("hypotheses") != []
+    """Return the ids in a file of lists, without empty ones (blank lines have those) unless all are empty."""
+    entries = [entry for _, entry in read_json_objects(path, '{"id": ..., "hypotheses": [...]}')]
+    named = [entry for entry in entries if "id" in entry]
+    return [str(entry["id"]) for entry in named if entry.get("hypotheses") != []] or [
+        str(entry["id"]) for entry in named
     ]
 
 
