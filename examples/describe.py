@@ -1,6 +1,6 @@
 """A picture of yours: what the captioner says of it, and what the questioner asks.
 
-pip install 'beamsplit[vision]'
+pip install '.[vision]'
 python examples/describe.py photo.jpg
 """
 

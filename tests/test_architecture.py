@@ -15,7 +15,16 @@ HOME = Path(beamsplit.__file__).parent
 # From the ground up. A room may import from the rooms below its own, and from those beside it.
 FLOORS = {
     "base": ("errors", "checks", "extras", "files", "lazy", "ngrams", "progress"),
-    "contract": ("diversity", "functions", "guidance", "hypotheses", "model", "options", "scoring"),
+    "contract": (
+        "diversity",
+        "functions",
+        "guidance",
+        "hypotheses",
+        "model",
+        "options",
+        "ordering",
+        "scoring",
+    ),
     "search": ("search",),
     "strategies": ("strategies",),
     "decoding": ("decoding", "testing"),

@@ -78,5 +78,5 @@ def test_a_column_as_json() -> None:
 def test_hypotheses_are_a_table_in_a_notebook() -> None:
     unfinished = Hypothesis((7,), -2.0, -2.0, group=1, finished=False)
     shown = Hypotheses([Hypothesis((4,), -1.234, -1.0, text="<b>bold</b> & so"), unfinished])._repr_html_()
-    assert "<td>-1.23</td><td>1</td><td>&lt;b&gt;bold&lt;/b&gt; &amp; so</td>" in shown
-    assert "<td>-2.00</td><td>2</td><td>7 …</td>" in shown
+    assert "<td>-1.23</td><td>0</td><td>&lt;b&gt;bold&lt;/b&gt; &amp; so</td>" in shown
+    assert "<td>-2.00</td><td>1</td><td>7 …</td>" in shown

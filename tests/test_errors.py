@@ -212,7 +212,7 @@ def test_shares_of_probability_lie_between_zero_and_one(
 ) -> None:
     count = {"samples": 1} if make is Sampling else {"groups": 1}
     make(**count, **{name: 1.0})
-    pattern = rf"^{name} must lie above 0 and at most at 1, not {re.escape(repr(value))}"
+    pattern = rf"^{name} must be above 0 and at most 1, not {re.escape(repr(value))}"
     expect(ArgumentError, pattern, lambda: make(**count, **{name: value}))
 
 
@@ -668,7 +668,7 @@ def test_garbage_is_no_list_of_hypotheses(text: str) -> None:
 
 
 def test_there_is_no_best_of_nothing() -> None:
-    expect(ArgumentError, r"no best of no hypotheses", lambda: Hypotheses().best)
+    expect(ArgumentError, r"no best hypothesis in an empty list", lambda: Hypotheses().best)
 
 
 # Nothing to decode

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from beamsplit import ArgumentError, BeamSearch, decode
+from beamsplit.extras import install_line
 from beamsplit.loading import load_model
 from beamsplit.models import Captioner, Questioner, Translator, storage
 
@@ -302,4 +303,4 @@ def test_without_transformers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(ImportError) as caught:
         load_model("nobody/model")
-    assert str(caught.value) == "the model 'nobody/model' needs transformers: pip install 'beamsplit[hf]'"
+    assert str(caught.value) == f"the model 'nobody/model' needs transformers: {install_line('hf')}"

@@ -39,7 +39,6 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(progress, "monotonic", clock)
-    monkeypatch.setattr(progress, "_CLOCK", progress._Clock())
     return clock
 
 

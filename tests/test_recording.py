@@ -173,6 +173,7 @@ def test_a_diverse_search_worked_by_hand() -> None:
     assert recording.ends == (4, 8)
     assert recording.kept == {0, 2, 4, 6, 8}
     assert recording.groups == 2
+    assert repr(recording) == "<Recording 'DiverseBeamSearch': 2 groups, 10 branches, 2 hypotheses>"
 
 
 def test_a_cost_is_of_its_token_alone_and_a_score_of_the_whole_prefix() -> None:
@@ -235,8 +236,8 @@ def _broken(**changes: Any) -> str:
         ("[]", "not the JSON of a recording: list indices"),
         ('{"title": "", "hypotheses": []}', "not the JSON of a recording: 'branches'"),
         (_broken(colour=1), "not the JSON of a recording: .*colour"),
-        (_broken(parent=0), "branch 0 goes on from 0, which is none before it"),
-        (_broken(parent=-2), "branch 0 goes on from -2, which is none before it"),
+        (_broken(parent=0), "branch 0 extends branch 0, which does not come before it"),
+        (_broken(parent=-2), "branch 0 extends branch -2, which does not come before it"),
     ],
 )
 def test_what_is_no_recording_is_named(text: str, complaint: str) -> None:

@@ -298,7 +298,7 @@ def test_results_may_be_empty_when_the_only_token_is_ruled_out(strategy: Strateg
     found = decode(model, [0, 1], strategy, max_length=3, min_length=2, end=0)
     assert [list(each) for each in found] == [[], []]
     assert found[0].groups == ()
-    with pytest.raises(ArgumentError, match="no best of no hypotheses"):
+    with pytest.raises(ArgumentError, match="no best hypothesis in an empty list"):
         _ = found[0].best
 
 

@@ -242,7 +242,7 @@ def test_beams_divide_into_groups() -> None:
     for groups in (1, 2, 3, 4, 6, 12):
         assert Widths.divide(12, groups, 0.5, "hamming").beams == 12
     assert Widths.divide(12, None, 0.5, "hamming").groups == 12
-    message = "12 beams cannot be divided into 5 groups alike: give one of 1, 2, 3, 4, 6, 12"
+    message = "12 beams cannot be divided into 5 equal groups: give one of 1, 2, 3, 4, 6, 12"
     with pytest.raises(ArgumentError, match=f"^{message}$"):
         Widths.divide(12, 5, 0.5, "hamming")
 

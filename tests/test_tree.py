@@ -494,7 +494,7 @@ def test_widths_are_those_of_a_plain_face(said: str, ems: float) -> None:
 def test_groups_have_names_and_colours_of_their_own() -> None:
     recording = _recording(*((group, ["a", ""], True) for group in range(8)))
     picture = _check(recording.svg())
-    assert picture.texts("bs-name") == [f"group {n}" for n in range(1, 9)]
+    assert picture.texts("bs-name") == [f"group {n}" for n in range(8)]
     groups = [each for each in picture.root.iter(f"{SVG}g") if "bs-group" in each.attrib["class"]]
     assert [each.attrib["color"] for each in groups] == [*COLOURS, *COLOURS[:2]]
     dashes = [next(each.iter(f"{SVG}path")).get("stroke-dasharray") for each in groups]
@@ -668,6 +668,8 @@ def test_a_picture_says_in_words_what_it_shows() -> None:
     assert title == "beam and diverse"
     assert "diverse: 3 groups, 156 branches. 1. Je dois trouver" in description
     assert all(h.text and h.text in description for h in _translated("diverse").hypotheses)
+    nothing_said = Recording("", (), Hypotheses([Hypothesis((2,), -1.0, -1.0, text="")]))
+    assert "1. (empty) (−1.00)" in (Picture(nothing_said.svg()).root.findtext(SVG + "desc") or "")
 
 
 def _legend(*paths: Path, cost: float = 0.0) -> Iterator[str]:

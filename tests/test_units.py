@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import importlib
+import importlib.util
 import json
 import math
 import pickle
@@ -205,8 +206,8 @@ def test_hypotheses_are_a_sequence() -> None:
     assert len(THREE) == 3
     assert THREE[0] is LONG
     assert THREE[-1] is CUT
-    assert THREE[1:] == (SHORT, CUT)
-    assert THREE[::-1] == (CUT, SHORT, LONG)
+    assert THREE[1:] == Hypotheses.ordered([SHORT, CUT])
+    assert THREE[::-1] == Hypotheses.ordered([CUT, SHORT, LONG])
     assert SHORT in THREE
     assert list(reversed(THREE)) == [CUT, SHORT, LONG]
     assert THREE.index(CUT) == 2
@@ -518,6 +519,7 @@ PUBLIC = [
     "Ranked",
     "Recorder",
     "Recording",
+    "Results",
     "Room",
     "Rule",
     "Sampling",
@@ -566,7 +568,16 @@ def test_modules_are_found_and_what_is_nowhere_is_not() -> None:
     assert ran.stdout == "DistinctN False\n"
     with pytest.raises(AttributeError, match="module 'beamsplit' has no attribute 'nonsense'"):
         _ = beamsplit.nonsense
-    assert {*beamsplit.__all__, "__version__"} <= set(dir(beamsplit))
+
+
+def test_dir_lists_our_names_alone() -> None:
+    packages = "diversity evaluation huggingface metrics models strategies study testing tree web".split()
+    assert dir(beamsplit) == sorted([*PUBLIC, *packages, "__version__"])
+    for package in packages:
+        assert importlib.util.find_spec(f"beamsplit.{package}") is not None
+    for lazy in (beamsplit.strategies, beamsplit.diversity):
+        assert dir(lazy) == sorted(lazy.__all__)
+        assert all(getattr(lazy, name) is not None for name in lazy.__all__)
 
 
 NEWLY_IMPORTED = """

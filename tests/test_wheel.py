@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 @pytest.fixture(scope="module")
 def wheel() -> dict[str, Path]:
     """The files that a wheel would have, by their names in it."""
-    builders = pytest.importorskip("hatchling.builders.wheel", reason="pip install 'beamsplit[dev]'")
+    builders = pytest.importorskip("hatchling.builders.wheel", reason="pip install '.[dev]'")
     included = builders.WheelBuilder(str(ROOT)).recurse_included_files()
     return {each.distribution_path: Path(each.path) for each in included}
 
@@ -59,3 +59,16 @@ def _in_wheel(module: str, wheel: dict[str, Path]) -> bool:
     """Return whether the wheel has a module of ours; others come from elsewhere."""
     path = module.replace(".", "/")
     return module.split(".")[0] != "beamsplit" or f"{path}.py" in wheel or f"{path}/__init__.py" in wheel
+
+
+def test_its_metadata_has_the_extras() -> None:
+    core = pytest.importorskip("hatchling.metadata.core", reason="pip install '.[dev]'")
+    manager = pytest.importorskip("hatchling.plugin.manager", reason="pip install '.[dev]'")
+    metadata = core.ProjectMetadata(str(ROOT), manager.PluginManager())
+    spec = pytest.importorskip("hatchling.metadata.spec", reason="pip install '.[dev]'")
+    lines = spec.get_core_metadata_constructors()["2.4"](metadata).splitlines()
+    extras = {line.removeprefix("Provides-Extra: ") for line in lines if line.startswith("Provides-Extra: ")}
+    assert extras == {"all", "dev", "evaluate", "hf", "postgres", "study", "vision", "web"}
+    assert [
+        line for line in lines if line.startswith("Requires-Dist: transformers<6,>=4.57;") and "'all'" in line
+    ]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from beamsplit.errors import ArgumentError, BeamsplitError, ModelError, TermError
     from beamsplit.functions import FunctionModel, PrefixModel
     from beamsplit.guidance import AntiLanguageModel
-    from beamsplit.hypotheses import Hypotheses, Hypothesis
+    from beamsplit.hypotheses import Hypotheses, Hypothesis, Results
     from beamsplit.model import Guided, JoinableModel, LogProbs, Room, Shortlist, StepModel
     from beamsplit.options import DecodeOptions
     from beamsplit.recording import Recorder, Recording, record
@@ -63,6 +63,7 @@ __all__ = [
     "Ranked",
     "Recorder",
     "Recording",
+    "Results",
     "Room",
     "Rule",
     "Sampling",
@@ -89,7 +90,7 @@ _HOMES = {
     "errors": "ArgumentError BeamsplitError ModelError TermError",
     "functions": "FunctionModel PrefixModel",
     "guidance": "AntiLanguageModel",
-    "hypotheses": "Hypotheses Hypothesis",
+    "hypotheses": "Hypotheses Hypothesis Results",
     "model": "Guided JoinableModel LogProbs Room Shortlist StepModel",
     "options": "DecodeOptions",
     "recording": "Recorder Recording record",
@@ -100,6 +101,19 @@ _HOMES = {
     "strategies": "BeamSearch DiverseBeamSearch DiverseSampling DiverseSiblings DivMBest Sampling "
     "StochasticBeamSearch",
 }
+# Packages and modules that are for users; the others are for each other.
+_PACKAGES = (
+    "diversity",
+    "evaluation",
+    "huggingface",
+    "metrics",
+    "models",
+    "strategies",
+    "study",
+    "testing",
+    "tree",
+    "web",
+)
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 
@@ -114,4 +128,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted([*__all__, *_PACKAGES, "__version__"])

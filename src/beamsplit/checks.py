@@ -121,7 +121,7 @@ def positive(name: str, value: object, hint: str = "") -> float:
 def fraction(name: str, value: object) -> float:
     """Return a number in (0, 1]. Raise if the value is not one."""
     if not _is_number(value) or not 0 < value <= 1:  # type: ignore[operator]
-        raise ArgumentError(f"{name} must lie above 0 and at most at 1, not {short_repr(value)}")
+        raise ArgumentError(f"{name} must be above 0 and at most 1, not {short_repr(value)}")
     return float(value)  # type: ignore[arg-type]
 
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from difflib import SequenceMatcher
 from typing import Any, TypeAlias
 
-from beamsplit.hypotheses import Hypotheses
+from beamsplit.hypotheses import Hypotheses, text_of
 from beamsplit.ngrams import distinct_ratio
 
 __all__ = ["ComparedList", "Span", "compare_lists", "differences"]
@@ -57,7 +57,7 @@ class ComparedList:
 def compare_lists(lists: Sequence[tuple[str, Hypotheses]]) -> list[ComparedList]:
     """Compare the lists for one input, each with its title. A text that a list repeats is left out."""
     found = [(title, hypotheses.distinct(), len(hypotheses)) for title, hypotheses in lists]
-    texts = [_texts(hypotheses) for _, hypotheses, _ in found]
+    texts = [[text_of(each) for each in hypotheses] for _, hypotheses, _ in found]
     return [
         ComparedList(
             title,
@@ -82,8 +82,3 @@ def differences(first: str, other: str) -> tuple[Span, ...]:
     matcher = SequenceMatcher(None, _PARTS.findall(first), words, autojunk=False)
     changed = [theirs[b1:b2] for tag, _, _, b1, b2 in matcher.get_opcodes() if tag != "equal"]
     return tuple((parts[0].start(), parts[-1].end()) for parts in changed if parts)
-
-
-def _texts(hypotheses: Hypotheses) -> list[str]:
-    """Return the texts; token ids where the model has no words."""
-    return [" ".join(map(str, h.tokens)) if h.text is None else h.text for h in hypotheses]

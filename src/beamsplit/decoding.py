@@ -10,7 +10,7 @@ from torch import Tensor
 
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
-from beamsplit.hypotheses import Hypotheses
+from beamsplit.hypotheses import Results
 from beamsplit.model import StepModel, WideningModel, end_of, has_fixed_rows, to_text_of
 from beamsplit.options import DecodeOptions, OptionArguments, shows_options
 from beamsplit.progress import Bar, Progress
@@ -33,7 +33,7 @@ def decode(
     *,
     progress: bool = False,
     **options: Unpack[OptionArguments],
-) -> list[Hypotheses]:
+) -> Results:
     """Decode a batch of inputs: for each, return a list of outputs, best first.
 
     Args:
@@ -44,6 +44,7 @@ def decode(
         end: id of the end token, or several, or None: every hypothesis then has max_length tokens.
             By default, what the model names as its `end`; None if it names nothing.
         min_length: the fewest tokens of a hypothesis, its end token included.
+        no_repeat_ngram: no output has the same n tokens in a row twice. 3 or 4 keeps long texts from loops.
         stop: another way to end: a function of (inputs [n], tokens [n time]) that tells which of these
             outputs are complete, where `inputs` are places in the batch. It is not asked about outputs
             shorter than min_length.
@@ -64,7 +65,7 @@ def decode(
             last = step
             bar.advance()
         bar.complete()
-    return [] if last is None else last.hypotheses
+    return Results() if last is None else last.hypotheses
 
 
 @shows_options
@@ -87,7 +88,7 @@ async def decode_async(
     *,
     progress: bool = False,
     **options: Unpack[OptionArguments],
-) -> list[Hypotheses]:
+) -> Results:
     """Do what `decode` does with a model whose verbs may be coroutines, such as one behind a network."""
     last: Step | None = None
     found = steps_async(model, inputs, strategy, **options)
@@ -96,7 +97,7 @@ async def decode_async(
             last = step
             bar.advance()
         bar.complete()
-    return [] if last is None else last.hypotheses
+    return Results() if last is None else last.hypotheses
 
 
 @shows_options
@@ -181,6 +182,11 @@ def _check_fit(strategy: Strategy, options: DecodeOptions) -> None:
         raise ArgumentError(
             f"{name} samples sequences by log-probability, which {type(options.ranking).__name__} would "
             "change: leave scorer out and rescore the result"
+        )
+    if plan.rule.needs_model_distribution and options.no_repeat_ngram is not None:
+        raise ArgumentError(
+            f"{name} samples from the model's own distribution, which no_repeat_ngram="
+            f"{options.no_repeat_ngram} would change: leave it out, or use Sampling"
         )
 
 

@@ -14,6 +14,15 @@ from beamsplit.model import Answer, State, as_tensor, read_answer, rows_of
 
 __all__ = ["FunctionModel", "PrefixModel"]
 
+_FIRST_AXIS = "the batch must be the first axis of every state tensor"
+_RECURRENT = (
+    "In a state of nn.LSTM or nn.GRU, (layers, batch, hidden), it is the second: return "
+    "state.transpose(0, 1) from start and step, and begin step with state.transpose(0, 1).contiguous() "
+    "(of an LSTM, both tensors)"
+)
+_AS_LISTS = "give a list of token ids for each input, such as [[5, 3, 8], [5, 9, 2]]"
+_MISFITS = (RuntimeError, IndexError, ValueError)  # what a network raises that is given wrong shapes
+
 StepFunction = Callable[[Any, State], tuple[Any, State]]
 """(tokens, state) -> (answer, state); the answer may be a numpy array too."""
 
@@ -22,7 +31,8 @@ class FunctionModel:
     """A model made of a plain function `step(tokens, state) -> (logits, state)`.
 
     The state is any nesting of tuples, lists and dicts of tensors (or numpy arrays) whose first axis is the
-    batch. Leaves that are no tensors, or tensors without axes, are passed on untouched.
+    batch. Leaves that are no tensors, or tensors without axes, are passed on untouched. The state of nn.LSTM
+    and nn.GRU is (layers, batch, hidden): transpose it on the way in and on the way out of `step`.
 
     `start` is either the id of a begin-of-sequence token, in which case the inputs *are* the initial
     state; or a function `start(inputs) -> (logits, state)`.
@@ -43,6 +53,7 @@ class FunctionModel:
             checks.whole_number("start", start, ": the id of the token that begins a sequence, or a function")
         self._step = step
         self._start = start
+        self._is_batch_first = False  # as far as is known
 
     def start(self, inputs: Any) -> tuple[Answer, State]:
         if callable(self._start):
@@ -56,18 +67,36 @@ class FunctionModel:
 
     def step(self, tokens: Tensor, state: State) -> tuple[Answer, State]:
         try:
-            logits, state = read_answer(self._step(tokens, state), "step")
-        except (RuntimeError, IndexError) as error:
-            error.add_note(
-                f"beamsplit called step with tokens [{tokens.shape[0]}] and as many rows of state: "
-                "the batch must be the first axis of every state tensor"
-            )
+            returned = self._step(tokens, state)
+        except _MISFITS as error:
+            error.add_note(_note_on_axes(tokens.shape[0], state))
             raise
+        if not self._is_batch_first:
+            self._is_batch_first = _tells_axes(state)
+        logits, state = read_answer(returned, "step")
         _check_batch_first(state, tokens.shape[0], "step returned")
         return logits, state
 
     def select(self, state: State, rows: Tensor) -> State:
+        if not self._is_batch_first and _may_be_layers_first(state, rows):
+            self._try_one_row(state, rows)
         return map_tensors(lambda leaf: _select_rows(leaf, rows), state)
+
+    def _try_one_row(self, state: State, rows: Tensor) -> None:
+        """Raise if the first axis of the state is not the batch, though it is as long.
+
+        With as many layers as rows, a state (layers, batch, hidden) has the right shape, and layers would be
+        selected for rows without a word. A step on one row tells, and is taken once.
+        """
+        one = map_tensors(lambda leaf: _select_rows(leaf, rows[:1]), state)
+        try:
+            self._step(torch.zeros_like(rows[:1]), one)
+        except _MISFITS as error:
+            shape = next(list(leaf.shape) for leaf in _tensors(state) if _is_square(leaf))
+            raise ModelError(
+                f"step fails on one row of a state tensor of shape {shape}: {_FIRST_AXIS}. {_RECURRENT}"
+            ) from error
+        self._is_batch_first = True
 
     def join(self, states: Sequence[State]) -> State:
         return join_tensors(states)
@@ -76,15 +105,24 @@ class FunctionModel:
 class PrefixModel:
     """A model that keeps no state: a function from all tokens so far [rows time] to logits [rows vocab].
 
-    Inputs are prompts [batch time] of equal length; every step calls the function on prompt and output.
+    Inputs are prompts [batch time] of token ids, all of one length: a tensor, an array, or a list of lists.
+    Every step calls the function on prompt and output.
     """
 
     def __init__(self, function: Callable[[Tensor], Answer]) -> None:
         self._function = function
 
-    def start(self, inputs: Tensor) -> tuple[Answer, Tensor]:
-        inputs = as_tensor(inputs)
-        return self._function(inputs), inputs
+    def start(self, inputs: Any) -> tuple[Answer, Tensor]:
+        prompts = _prompts(inputs)
+        try:
+            return self._function(prompts), prompts
+        except _MISFITS as error:
+            if prompts.shape[1]:
+                raise
+            raise ArgumentError(
+                "prompts are empty, and the function fails on that: begin each with a token, such as the one "
+                "that begins a sequence"
+            ) from error
 
     def step(self, tokens: Tensor, state: Tensor) -> tuple[Answer, Tensor]:
         prefix = torch.cat([state, tokens.unsqueeze(1)], dim=1)
@@ -92,6 +130,46 @@ class PrefixModel:
 
     def select(self, state: Tensor, rows: Tensor) -> Tensor:
         return state.index_select(0, rows)
+
+
+def _prompts(inputs: Any) -> Tensor:
+    """Return prompts [batch time] of token ids; raise if these are none, or differ in length."""
+    if isinstance(inputs, list | tuple):
+        prompts = [_token_ids(prompt, index) for index, prompt in enumerate(inputs)]
+        _check_lengths([len(prompt) for prompt in prompts])
+        return torch.tensor(prompts, dtype=torch.long)
+    if not _is_array(inputs):
+        raise ArgumentError(
+            f"PrefixModel takes prompts of token ids, not {checks.short_repr(inputs)}: {_AS_LISTS}"
+        )
+    tokens = as_tensor(inputs)
+    if tokens.dim() != 2 or tokens.is_floating_point() or tokens.dtype == torch.bool:
+        kind = str(tokens.dtype).removeprefix("torch.")
+        raise ArgumentError(
+            f"PrefixModel takes prompts [batch time] of token ids, not {kind} of shape "
+            f"{list(tokens.shape)}: {_AS_LISTS}"
+        )
+    return tokens.long()
+
+
+def _token_ids(prompt: Any, index: int) -> list[int]:
+    ids = checks.materialise(prompt)
+    if not isinstance(ids, list):
+        raise ArgumentError(f"prompt {index} is {checks.short_repr(prompt)}, not a list: {_AS_LISTS}")
+    for token in ids:
+        if not checks.is_whole(token):
+            raise ArgumentError(f"prompt {index} has {checks.short_repr(token)} for a token: {_AS_LISTS}")
+    return ids
+
+
+def _check_lengths(lengths: list[int]) -> None:
+    for index, length in enumerate(lengths):
+        if length != lengths[0]:
+            raise ArgumentError(
+                f"prompt 0 has {lengths[0]} tokens and prompt {index} has {length}: PrefixModel takes "
+                "prompts of one length, since it has no padding. Decode those of each length in a call of "
+                "their own, or write a model with start, step and select that knows of padding"
+            )
 
 
 def map_tensors(function: Callable[[Any], Any], state: State) -> State:
@@ -175,12 +253,39 @@ def _rows_and_device(inputs: Any) -> tuple[int, torch.device | None]:
 def _check_batch_first(state: State, rows: int, source: str) -> None:
     for leaf in _leaves(state):
         if _has_rows(leaf) and leaf.shape[0] != rows:
+            is_second = len(leaf.shape) > 1 and leaf.shape[1] == rows
+            cure = f". {_RECURRENT}" if is_second else " (transpose it inside step)"
             raise ModelError(
-                f"{source} a state tensor of shape {list(leaf.shape)} for {rows} rows: "
-                "the batch must be the first axis of every state tensor (transpose it inside step)"
+                f"{source} a state tensor of shape {list(leaf.shape)} for {rows} rows: {_FIRST_AXIS}{cure}"
             )
         if not _is_array(leaf) and not isinstance(leaf, bool | int | float | str | None):
             raise ModelError(
                 f"{source} a {type(leaf).__name__} in the state, whose rows cannot be selected: "
                 "use tensors in tuples, lists and dicts, or write a class with start, step and select"
             )
+
+
+def _note_on_axes(rows: int, state: State) -> str:
+    """Return what to say of a step that failed."""
+    shapes = [list(leaf.shape) for leaf in _tensors(state)]
+    given = f"state tensors of shape {', '.join(map(str, shapes))}" if shapes else "as many rows of state"
+    cure = f". {_RECURRENT}" if any(len(shape) > 2 for shape in shapes) else ""
+    return f"beamsplit called step with tokens [{rows}] and {given}: {_FIRST_AXIS}{cure}"
+
+
+def _is_square(leaf: Any) -> bool:
+    """Tell whether a tensor has as many rows as its second axis is long, so that either may be the batch."""
+    return len(leaf.shape) > 2 and leaf.shape[0] == leaf.shape[1]
+
+
+def _tells_axes(state: State) -> bool:
+    """Tell whether a step on this state would fail if the batch were the second axis."""
+    deep = [leaf for leaf in _tensors(state) if len(leaf.shape) > 2]
+    return bool(deep) and not any(map(_is_square, deep))
+
+
+def _may_be_layers_first(state: State, rows: Tensor) -> bool:
+    """Tell whether rows are selected from a state in a way that would go unnoticed on the wrong axis."""
+    return any(_is_square(leaf) and leaf.shape[0] == len(rows) for leaf in _tensors(state)) and (
+        rows.tolist() != list(range(len(rows)))
+    )

@@ -5,12 +5,16 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from typing import Any, overload
+from typing import Any, SupportsIndex, overload
 
 from beamsplit.errors import ArgumentError
 
-__all__ = ["Hypotheses", "Hypothesis"]
+__all__ = ["Hypotheses", "Hypothesis", "Results", "blank_sign", "text_of"]
+
+_LINES = 20  # what a repr shows of a list, and a notebook of a list of lists
+_WIDTH = 79  # the longest line of a repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,7 @@ class Hypothesis:
     score: float
     """What its group ranks it by: penalties, guidance and length normalisation included."""
     group: int = 0
+    """Counts from 0; the first group has no penalty."""
     finished: bool = True
     """Whether it ended by an end token; if not, it ran into max_length."""
     text: str | None = None
@@ -63,7 +68,8 @@ class Hypotheses(Sequence[Hypothesis]):
         """The first: the likeliest, unless a length-normalising scorer had a say."""
         if not self._all:
             raise ArgumentError(
-                "there is no best of no hypotheses: the search met a dead end (min_length? masks?)"
+                "there is no best hypothesis in an empty list: the search found no output that is allowed "
+                "(look at min_length, and at tokens that the model rules out)"
             )
         return self._all[0]
 
@@ -82,6 +88,11 @@ class Hypotheses(Sequence[Hypothesis]):
         """Return the same list with `text` filled in from the tokens."""
         return Hypotheses.ordered([replace(h, text=detokenise(h.tokens)) for h in self._all], self._ranks)
 
+    def sorted_by(self, values: Sequence[float]) -> Hypotheses:
+        """Return the same list in the order of these numbers, one for each: the highest first."""
+        order = sorted(range(len(self._all)), key=lambda index: -values[index])
+        return Hypotheses.ordered([self._all[i] for i in order], [self._ranks[i] for i in order])
+
     def distinct(self) -> Hypotheses:
         """Return the list with each text once, where it stands first; without texts, each token sequence.
 
@@ -94,32 +105,28 @@ class Hypotheses(Sequence[Hypothesis]):
         return Hypotheses.ordered([h for h, _ in first.values()], [rank for _, rank in first.values()])
 
     def _repr_html_(self) -> str:
-        """As a table, for notebooks."""
-        rows = (
-            f"<tr><td>{h.log_prob:.2f}</td><td>{h.group + 1}</td><td>{_cell(h)}</td></tr>" for h in self._all
-        )
+        """Return a table, for notebooks."""
+        rows = (f"<tr><td>{h.log_prob:.2f}</td><td>{h.group}</td><td>{_cell(h)}</td></tr>" for h in self._all)
         head = "<tr><th>log-probability</th><th>group</th><th>output</th></tr>"
         return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
 
     def to_json(self, **options: Any) -> str:
-        """As JSON; `options` go to `json.dumps`."""
+        """Return it as JSON; `options` go to `json.dumps`."""
         return json.dumps([asdict(h) for h in self._all], **options)
 
     @classmethod
     def from_json(cls, text: str) -> Hypotheses:
-        """What `to_json` wrote."""
-        try:
-            return Hypotheses.ordered([_from_entry(entry) for entry in _entries(json.loads(text))])
-        except (ValueError, TypeError, KeyError) as error:
-            raise ArgumentError(
-                f"not a JSON list of hypotheses: {' '.join(str(error).split())} (write it with to_json)"
-            ) from error
+        """Read what `to_json` wrote."""
+        with _reading("a JSON list of hypotheses"):
+            return _from_entries(json.loads(text))
 
     @overload
     def __getitem__(self, index: int) -> Hypothesis: ...
     @overload
-    def __getitem__(self, index: slice) -> tuple[Hypothesis, ...]: ...
-    def __getitem__(self, index: int | slice) -> Hypothesis | tuple[Hypothesis, ...]:
+    def __getitem__(self, index: slice) -> Hypotheses: ...
+    def __getitem__(self, index: int | slice) -> Hypothesis | Hypotheses:
+        if isinstance(index, slice):
+            return Hypotheses.ordered(self._all[index], self._ranks[index])
         return self._all[index]
 
     def __len__(self) -> int:
@@ -135,18 +142,124 @@ class Hypotheses(Sequence[Hypothesis]):
         return hash(self._all)
 
     def __repr__(self) -> str:
-        return f"Hypotheses({list(self._all)})"
+        """Return a line for each hypothesis: its log-probability, its group and its text."""
+        shown = self._all[:_LINES]
+        values = [f"{h.log_prob:.2f}" for h in shown]
+        width = max(map(len, values), default=0)
+        lines = [
+            _cut(f"  {value:>{width}}  group {h.group}  ", _quoted(h))
+            for value, h in zip(values, shown, strict=True)
+        ]
+        return "\n".join([f"Hypotheses: {_count(len(self), 'output')}", *lines, *_more(len(self), "output")])
+
+
+class Results(list[Hypotheses]):
+    """The lists for several inputs, in their order: a list of `Hypotheses` that is shown briefly.
+
+    >>> Results([Hypotheses([Hypothesis((5, 2), -1.5, -1.5, text="I see.")]), Hypotheses()])
+    Results: 2 inputs
+      0: 1 output, best -1.50 'I see.'
+      1: 0 outputs
+    """
+
+    def to_json(self, **options: Any) -> str:
+        """Return a JSON list of lists; `options` go to `json.dumps`."""
+        return json.dumps([[asdict(h) for h in found] for found in self], **options)
+
+    @classmethod
+    def from_json(cls, text: str) -> Results:
+        """Read what `to_json` wrote."""
+        with _reading("a JSON list of lists of hypotheses"):
+            return cls(_from_entries(entries) for entries in _entries(json.loads(text)))
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Hypotheses: ...
+    @overload
+    def __getitem__(self, index: slice) -> Results: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> Hypotheses | Results:
+        if isinstance(index, slice):
+            return Results(super().__getitem__(index))
+        return super().__getitem__(index)
+
+    def _repr_html_(self) -> str:
+        """Return a table for each input, for notebooks."""
+        tables = [f"<p>input {i}</p>{found._repr_html_()}" for i, found in enumerate(self[:_LINES])]
+        more = [f"<p>{line.strip()}</p>" for line in _more(len(self), "input")]
+        return f"<div>{''.join([*tables, *more])}</div>"
+
+    def __repr__(self) -> str:
+        """Return a line for each input: how many outputs it has, and the first of them."""
+        lines = [_summary(i, found) for i, found in enumerate(self[:_LINES])]
+        return "\n".join([f"Results: {_count(len(self), 'input')}", *lines, *_more(len(self), "input")])
+
+
+def text_of(hypothesis: Hypothesis) -> str:
+    """Return the text; token ids if the model has no words.
+
+    >>> text_of(Hypothesis((5, 2), -1.5, -1.5)), text_of(Hypothesis((2,), -1.5, -1.5, text=""))
+    ('5 2', '')
+    """
+    return " ".join(map(str, hypothesis.tokens)) if hypothesis.text is None else hypothesis.text
+
+
+def blank_sign(text: str) -> str:
+    """Return what to show people in place of a text without letters; nothing if it has some.
+
+    >>> blank_sign(""), blank_sign(" "), blank_sign("a")
+    ('(empty)', '(blank)', '')
+    """
+    return "" if text.strip() else "(blank)" if text else "(empty)"
 
 
 def _cell(hypothesis: Hypothesis) -> str:
-    said = hypothesis.text if hypothesis.text is not None else " ".join(map(str, hypothesis.tokens))
-    return html.escape(said) + ("" if hypothesis.finished else " …")
+    said = text_of(hypothesis)
+    sign = blank_sign(said)
+    return (f"<i>{sign}</i>" if sign else html.escape(said)) + ("" if hypothesis.finished else " …")
+
+
+def _summary(index: int, found: Hypotheses) -> str:
+    line = f"  {index}: {_count(len(found), 'output')}"
+    return _cut(f"{line}, best {found.best.log_prob:.2f} ", _quoted(found.best)) if found else line
+
+
+def _quoted(hypothesis: Hypothesis) -> str:
+    """Return the text as Python writes it, so that an empty one and one of several lines can be read."""
+    goes_on = "" if hypothesis.finished else "…"
+    if hypothesis.text is None:
+        return f"tokens {' '.join(map(str, hypothesis.tokens[:_WIDTH]))}{goes_on}"
+    return f"{hypothesis.text[:_WIDTH]!r}{goes_on}"  # the rest does not fit, and may be very long
+
+
+def _cut(head: str, text: str) -> str:
+    line = head + text
+    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 3]}..."
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _more(number: int, noun: str) -> list[str]:
+    return [f"  ... and {_count(number - _LINES, f'more {noun}')}"] if number > _LINES else []
+
+
+@contextmanager
+def _reading(kind: str) -> Iterator[None]:
+    """Raise an error of ours for whatever is wrong with a JSON text."""
+    try:
+        yield
+    except (ValueError, TypeError, KeyError) as error:
+        raise ArgumentError(f"not {kind}: {' '.join(str(error).split())} (write it with to_json)") from error
 
 
 def _entries(value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise TypeError(f"a {type(value).__name__} at the top")
     return value
+
+
+def _from_entries(value: Any) -> Hypotheses:
+    return Hypotheses.ordered([_from_entry(entry) for entry in _entries(value)])
 
 
 _KINDS = {

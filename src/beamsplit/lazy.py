@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-__all__ = ["import_object", "package_getattr"]
+__all__ = ["import_object", "package_dir", "package_getattr"]
 
 
 def import_object(path: str) -> Any:
@@ -33,3 +33,13 @@ def package_getattr(package: str, homes: Mapping[str, str]) -> Callable[[str], A
         return import_object(f"{home[name]}.{name}")
 
     return find
+
+
+def package_dir(names: Iterable[str]) -> Callable[[], list[str]]:
+    """Return a `__dir__` that lists these names, and not what the package imports for its own use.
+
+    >>> package_dir(["b", "a"])()
+    ['a', 'b']
+    """
+    listed = sorted(names)
+    return listed.copy

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import torch
 from torch import Tensor
+from torch.utils.dlpack import from_dlpack
 
 from beamsplit import checks
 from beamsplit.errors import ArgumentError, ModelError
@@ -111,7 +112,8 @@ class Shortlist:
                 f"a Shortlist has log-probabilities of shape {list(self.log_prob.shape)}: list at least one "
                 "candidate of each row, [rows k]"
             )
-        if self.gain.shape != self.log_prob.shape:  # which is refused when the list is read
+        is_sound = self.gain.shape == self.log_prob.shape and self.gain.is_floating_point()
+        if not is_sound:  # which is refused when the list is read
             return self.log_prob.amin(-1)
         return self.gain.masked_fill(self.log_prob == -torch.inf, torch.inf).amin(-1)
 
@@ -136,7 +138,7 @@ class Shortlist:
 
 
 Answer: TypeAlias = Tensor | Guided | LogProbs | Shortlist
-"""What a model answers with. Logits may be a numpy array too, or anything else that becomes one."""
+"""What a model answers with. Arrays of other libraries do wherever there is a tensor here."""
 
 
 # Verbs: what every model has
@@ -306,9 +308,11 @@ def read_answer(value: Any, verb: str) -> tuple[Answer, State]:
         answer, state = value
         if isinstance(answer, Tensor | Guided | LogProbs | Shortlist):
             return answer, state
-        if hasattr(answer, "__array__"):
+        if hasattr(answer, "__array__") or hasattr(answer, "__dlpack__"):
             return as_tensor(answer), state
-    raise ModelError(f"{verb} must return (logits, state), the logits a tensor, not {_kind(value)}")
+    raise ModelError(
+        f"{verb} must return (logits, state), the logits a tensor or an array, not {_kind(value)}"
+    )
 
 
 def _kind(value: Any) -> str:
@@ -318,12 +322,20 @@ def _kind(value: Any) -> str:
 
 
 def as_tensor(values: Any) -> Tensor:
-    """Return a tensor of a numpy array, or of anything that becomes one; without a copy if possible."""
+    """Return a tensor of an array of any library, or of a list of lists; without a copy if possible."""
     if isinstance(values, Tensor):
         return values
     import numpy as np  # which the search itself can do without
 
-    array = np.asarray(values)
+    if not isinstance(values, np.ndarray) and (shared := _shared(values)) is not None:
+        return shared
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ModelError(
+            f"the model returned a {type(values).__name__} that makes no array ({checks.reason(error)}): "
+            "give every row as many numbers"
+        ) from error
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if not array.flags.writeable or any(stride < 0 for stride in array.strides):  # which torch does not take
@@ -332,6 +344,16 @@ def as_tensor(values: Any) -> Tensor:
         return torch.from_numpy(array)
     except TypeError as error:
         raise ModelError(f"the model returned an array of {array.dtype}: {checks.reason(error)}") from error
+
+
+def _shared(values: Any) -> Tensor | None:
+    """Return a tensor of the memory behind values, perhaps on a GPU; None if they do not hand it over."""
+    if not hasattr(values, "__dlpack__"):
+        return None
+    try:
+        return from_dlpack(values)
+    except (AttributeError, BufferError, RuntimeError, TypeError, ValueError):
+        return None
 
 
 def rows_of(answer: Answer) -> int:

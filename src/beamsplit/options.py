@@ -25,6 +25,7 @@ class OptionArguments(TypedDict, total=False):
     max_length: int
     end: int | Sequence[int] | Literal["model"] | None
     min_length: int
+    no_repeat_ngram: int | None
     stop: Stop | None
     scorer: Scorer | None
     unique: bool
@@ -41,6 +42,7 @@ class DecodeOptions:
     max_length: int
     end: int | Sequence[int] | Literal["model"] | None = "model"
     min_length: int = 0
+    no_repeat_ngram: int | None = None
     stop: Stop | None = None
     scorer: Scorer | None = None
     unique: bool = False
@@ -79,7 +81,7 @@ class DecodeOptions:
                 f"stop must be a function of (inputs, tokens), not {checks.short_repr(self.stop)}"
             )
         checks.true_or_false("unique", self.unique)
-        for name in ("list_width", "return_per_group"):
+        for name in ("list_width", "no_repeat_ngram", "return_per_group"):
             if getattr(self, name) is not None:
                 checks.at_least(name, getattr(self, name), 1)
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from beamsplit.diversity import Diversity, Earlier
 from beamsplit.hypotheses import Hypothesis
-from beamsplit.model import Answer, Shortlist, StepModel, log_softmax
+from beamsplit.model import Answer, Shortlist, StepModel, log_softmax, read_answer
 from beamsplit.search.noise import mix
 
 __all__ = ["MarkovModel", "PrefixHashModel", "exhaustive_search", "reference_search", "rescore"]
@@ -267,5 +267,6 @@ def _stepped(model: StepModel, path: _Path) -> _Path:
 
 
 def _log_prob(answer: Answer) -> Tensor:
+    answer, _ = read_answer((answer, None), "the model")
     assert not isinstance(answer, Shortlist), "a reference search reads whole vocabularies"
     return log_softmax(answer)

@@ -13,8 +13,20 @@ from xml.etree import ElementTree
 
 import pytest
 
-from beamsplit import BeamSearch, DiverseBeamSearch, NGram, Sampling, cli, decode
-from beamsplit.cli.showing import _marked
+from beamsplit import (
+    BeamSearch,
+    DiverseBeamSearch,
+    Hypotheses,
+    Hypothesis,
+    LengthNormalised,
+    NGram,
+    Sampling,
+    cli,
+    decode,
+)
+from beamsplit.cli.showing import _marked, show_lists
+from beamsplit.comparison import compare_lists
+from beamsplit.extras import install_line
 from beamsplit.loading import load_model
 from beamsplit.models import load
 from beamsplit.strategies.defaults import default_strategy
@@ -116,6 +128,18 @@ def test_one_bad_input_costs_no_other_its_result(capsys: pytest.CaptureFixture[s
     assert too_long.endswith("the translator reads at most 160: split it into sentences")
 
 
+def test_a_text_in_another_script_is_not_translated(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    russian, said = "Спасибо!!!", "in letters the translator does not know: it reads English"
+    assert cli.main(["translate", russian, *SMALL]) == 2
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", f"beamsplit: input 1, '{russian}': is '{russian}', {said}\n")
+    give_stdin(monkeypatch, russian)
+    assert cli.main(["decode", "-", *SMALL]) == 2
+    assert json.loads(capsys.readouterr().out)["error"] == f"is '{russian}', {said}"
+
+
 def test_a_table_for_people(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "160")
     wide = printed(capsys, "translate", TEXT, "--table", "--strength", "3")
@@ -136,6 +160,22 @@ def test_a_table_for_people(capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     (title,) = [line for line in narrow.splitlines() if "6 beams" in line]
     assert title.strip() == "6 beams"  # the other list stands below
     assert "Pourquoi" in narrow
+
+
+def test_a_table_says_that_an_output_is_empty(capsys: pytest.CaptureFixture[str]) -> None:
+    outputs = [Hypothesis((2,), -1.0, -1.0, text=""), Hypothesis((5, 6), -2.0, -2.0, group=1, text="\n")]
+    lists = compare_lists([("BS", Hypotheses([*outputs, Hypothesis((8, 9), -3.0, -3.0)]))])
+    show_lists("input", lists, "log-prob")
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip().startswith("-")]
+    assert rows == [["-1.00", "0", "(empty)"], ["-2.00", "1", "(blank)"], ["-3.00", "0", "8", "9"]]
+
+
+def test_groups_have_the_same_numbers_in_tables_and_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("translate", TEXT, "--strength", "3", "--alone")
+    (line,) = entries(capsys, *asked)
+    rows = re.findall(r"^ *(-\d+\.\d\d) +(\d) ", printed(capsys, *asked, "--table"), re.MULTILINE)
+    assert rows == [(f"{each['log_prob']:.2f}", str(each["group"])) for each in line["hypotheses"]]
+    assert {group for _, group in rows} == {"0", "1", "2"}
 
 
 def test_what_differs_is_marked_where_it_stands_without_the_margin() -> None:
@@ -203,7 +243,7 @@ def test_the_tree_is_that_of_the_search(capsys: pytest.CaptureFixture[str], tmp_
         (("a", "--tree", "x.png"), "--tree is 'x.png', and the picture is SVG: give FILE.svg"),
         (("a", "--tree", "new/x.svg"), "there is no folder new for x.svg: make it first"),
         (("a", "--tree", "."), ". is a folder: give the name of a file in it"),
-        (("a", "--strategy", "nucleus", "--top-p", "2"), "top_p must lie above 0 and at most at 1, not 2.0"),
+        (("a", "--strategy", "nucleus", "--top-p", "2"), "top_p must be above 0 and at most 1, not 2.0"),
         (("a", "--groups", "0"), "Invalid value for '--groups' / '-g': 0 is not in the range 1<=x<=10000. "),
         (("a", "--length-penalty", "-1"), "--length-penalty is -1.0: give a finite number of 0 or more"),
         (("a", "--json", "--table"), "--json and --table exclude each other "),
@@ -370,8 +410,12 @@ def test_a_model_of_transformers(capsys: pytest.CaptureFixture[str], tmp_path: P
     folder = str(save("llama", tmp_path / "model"))
     (line,) = entries(capsys, "generate", "-m", folder, "ab", "-g", "3", "-b", "1", "--max-length", "4")
     strategy = DiverseBeamSearch(groups=3, strength=1.0)
-    (expected,) = decode(load_model(folder), ["ab"], strategy, max_length=4)
+    scorer = LengthNormalised(stop="first")
+    (expected,) = decode(
+        load_model(folder), ["ab"], strategy, max_length=4, min_length=2, no_repeat_ngram=4, scorer=scorer
+    )
     assert [each["text"] for each in line["hypotheses"]] == list(expected.distinct().texts)
+    assert line["order"] == "score"
 
 
 # The program itself
@@ -403,7 +447,7 @@ sys.exit(cli.main(["caption", "photo.jpg"]))
     assert found.returncode == 2, found.stderr
     assert "froid" in found.stdout
     (line,) = found.stderr.splitlines()
-    assert line.endswith("pip install 'beamsplit[vision]'")
+    assert line.endswith(install_line("vision"))
 
 
 def test_a_reader_that_has_enough_is_no_error(tmp_path: Path) -> None:

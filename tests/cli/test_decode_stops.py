@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from beamsplit import cli, progress
+from beamsplit import cli
 from beamsplit.files import stream_lines
 from beamsplit.jobs.lines import InputLine, parse_lines
 from beamsplit.jobs.resuming import PartialResult
@@ -258,7 +258,6 @@ def test_the_bar_moves_with_every_batch(
 ) -> None:
     seconds = iter(range(0, 10_000, 10))
     monkeypatch.setattr("beamsplit.progress.monotonic", lambda: next(seconds))
-    monkeypatch.setattr("beamsplit.progress._CLOCK", progress._Clock())
     for more in ((), ("-o", "out.jsonl")):
         assert cli.main(["decode", "in.txt", *OPTIONS, "--batch-size", "2", *more]) == 0
         told = [line.partition(" (")[0] for line in capsys.readouterr().err.splitlines()]

@@ -27,6 +27,16 @@ def test_the_page_of_help_is_what_the_program_says() -> None:
     assert page == printed, "python -m beamsplit.cli.reference > docs/cli.md"
 
 
+@pytest.mark.parametrize("module", ["beamsplit", "beamsplit.cli"])
+def test_the_program_runs_as_a_module(module: str) -> None:
+    command = [sys.executable, "-m", module, "models", "no-such-model"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("beamsplit: there is no card of 'no-such-model'")
+    shown = subprocess.run([sys.executable, "-m", module, "-h"], capture_output=True, text=True, check=True)
+    assert shown.stdout.startswith("Usage: beamsplit [OPTIONS]")
+
+
 def test_every_command_has_help_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
     for path, command in commands(cli.program):
         shown = printed(capsys, *path, "--help")

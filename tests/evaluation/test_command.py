@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from beamsplit import cli
+from beamsplit.extras import install_line
 from evaluation.small import refusal, said, write_lines
 
 SENTENCES = {"I'm cold.": ["J'ai froid."], "Where are you?": ["Où es-tu ?", "Où êtes-vous ?"]}
@@ -92,7 +93,7 @@ def test_outputs_may_be_as_long_as_a_sentence(folder: Path, capsys: pytest.Captu
 
 
 def test_outputs_of_tune_may_be_as_long(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("optuna", reason="pip install 'beamsplit[evaluate]'")
+    pytest.importorskip("optuna", reason="pip install '.[evaluate]'")
     assert cli.main([*TUNE, "--trials", "1", "--draws", "10", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["max_length"] == 60
     assert lengths(folder) == {60}
@@ -148,7 +149,7 @@ def test_a_file_is_no_folder(
     command: tuple[str, ...], option: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if command == TUNE:
-        pytest.importorskip("optuna", reason="pip install 'beamsplit[evaluate]'")
+        pytest.importorskip("optuna", reason="pip install '.[evaluate]'")
     file = folder / "file"
     file.write_text("mine", encoding="utf-8")
     assert "'file'" in line(capsys, *command, option, "file")
@@ -189,8 +190,8 @@ def test_nothing_at_all_gets_the_help(capsys: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.parametrize(
     ("package", "options", "message"),
     [
-        ("sacrebleu.metrics", (), "beamsplit.metrics needs sacrebleu: pip install 'beamsplit[evaluate]'"),
-        ("matplotlib", ("--out", "out"), "--out needs matplotlib: pip install 'beamsplit[evaluate]'"),
+        ("sacrebleu.metrics", (), f"beamsplit.metrics needs sacrebleu: {install_line('evaluate')}"),
+        ("matplotlib", ("--out", "out"), f"--out needs matplotlib: {install_line('evaluate')}"),
     ],
 )
 def test_a_missing_package_is_said_before_anything_is_decoded(

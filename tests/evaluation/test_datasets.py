@@ -32,7 +32,7 @@ def test_the_folder_given_goes_before_the_environment(
 def test_no_folder_is_refused_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BEAMSPLIT_DATA", raising=False)
     with pytest.raises(
-        ArgumentError, match=r"^no data folder: give one as an option, or set BEAMSPLIT_DATA to it$"
+        ArgumentError, match=r"^no data folder: give one \(--data\), or set BEAMSPLIT_DATA to it$"
     ):
         data_folder(None)
     missing = str(tmp_path / "x")

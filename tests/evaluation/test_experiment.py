@@ -91,7 +91,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (
         changed(zzz=1),
         "it has a key 'zzz': known are cost, distinct, limit, lists, max_length, mbr, methods, metrics, "
-        "model, oracle, seeds, show, split, task, title",
+        "min_length, model, oracle, seeds, show, split, task, title",
     ),
     ({"task": "coco.test", "model": "m"}, "it has no 'methods': every experiment needs one"),
     (changed(methods={}), "methods in it must be tables such as [methods.BS], one at least"),

@@ -12,6 +12,7 @@ import pytest
 
 from beamsplit import ArgumentError
 from beamsplit.evaluation.plots import plots, save
+from beamsplit.extras import install_line
 
 matplotlib = pytest.importorskip("matplotlib")
 
@@ -298,5 +299,5 @@ def test_matplotlib_is_not_needed_until_there_is_something_to_draw() -> None:
     code = f"{hidden}; from beamsplit.evaluation import plots; plots.plots({{}})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.splitlines()[-1] == (
-        "ImportError: beamsplit.evaluation.plots needs matplotlib: pip install 'beamsplit[evaluate]'"
+        f"ImportError: beamsplit.evaluation.plots needs matplotlib: {install_line('evaluate')}"
     )

@@ -78,7 +78,7 @@ def test_what_the_model_does_not_take_is_left_out_and_counted(
     assert cli.main(["evaluate", str(experiment), "--draws", "10"]) == 0
     assert (
         "3 inputs of mine.jsonl, 1 to 2 references each, model en-fr. "
-        "1 that the model does not take are left out."
+        "1 more input is left out, because the model does not accept it."
     ) in capsys.readouterr().out
 
 

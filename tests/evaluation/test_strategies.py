@@ -34,7 +34,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def spec(name: str, **options: Any) -> StrategySpec:
     """What the command makes of its options."""
-    asked = {"strategies": name, "beams": None, "groups": None, "strength": None, "diversity": None}
+    given = ("beams", "groups", "beams_per_group", "strength", "diversity")
+    asked = {"strategies": name, **dict.fromkeys(given)}
     return StrategySpec.of_table(strategy_tables({**asked, **options})[name])
 
 
@@ -129,7 +130,7 @@ GIVE = "give an EXPERIMENT file, or --task with --model and --strategies, or --t
         ),
         (
             (*COMMAND, "--strategies", "dbs", "--beams", "10", "--groups", "4"),
-            "10 beams cannot be divided into 4 groups alike: give one of 1, 2, 5, 10",
+            "10 beams cannot be divided into 4 equal groups: give one of 1, 2, 5, 10",
         ),
         (
             (*COMMAND, "--strategies", "dbs", "--beams", "0"),
@@ -141,12 +142,11 @@ GIVE = "give an EXPERIMENT file, or --task with --model and --strategies, or --t
         ),
         (
             (*COMMAND, "--strategies", "bs,dbs", "--strength", "-1"),
-            "methods.dbs in the command: strength must be a finite number of 0 or more, not -1.0",
+            "strength must be a finite number of 0 or more, not -1.0",
         ),
         (
             (*COMMAND, "--strategies", "dbs", "--diversity", "haming"),
-            "methods.dbs in the command: diversity is 'haming', and there is no such term: "
-            "did you mean 'hamming'?",
+            "diversity is 'haming', and there is no such term: did you mean 'hamming'?",
         ),
         ((*COMMAND, "--beams", "4"), "--beams is for --strategies, which is not given"),
         ((*COMMAND, "--strength", "0.1"), "--strength is for --strategies, which is not given"),

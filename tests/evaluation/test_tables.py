@@ -300,10 +300,10 @@ def test_about() -> None:
     )
     assert line == (
         "10 inputs of mine.jsonl, 1 to 4 references each, model en-fr. "
-        "2 that the model does not take are left out. "
-        "More references are easier to meet: compare methods, not inputs. "
-        "Lists are not of one length (BS 3, DBS 2 to 4): "
-        "the longer has the better best, the shorter fewer repeats. "
+        "2 more inputs are left out, because the model does not accept them. "
+        "Inputs with more references tend to score higher: compare methods with each other, not inputs. "
+        "Lists are not of one length (BS 3, DBS 2 to 4), so compare them with care: a longer list is more "
+        "likely to have a very good output, and a shorter one has fewer repeats. "
         "Without log-prob: not all lists have any."
     )
 
@@ -343,10 +343,14 @@ def hint(strategy: str, *shares: float) -> str:
 
 
 def test_a_hint_where_diverse_lists_repeat_themselves() -> None:
-    remedy = "More strength helps, or `unique = true`."
-    assert hint("dbs", 0.79) == f"Not all outputs of a list differ: dbs 0 (79%) do. {remedy}"
+    share = "Some lists repeat themselves: the share of different outputs is"
+    remedy = (
+        "More strength makes lists more diverse, and `--unique` (in a file, `unique = true`) "
+        "leaves repeats out."
+    )
+    assert hint("dbs", 0.79) == f"{share} 79% for dbs 0. {remedy}"
     assert hint("dbs", 0.5, 0.9, 0.75, 0.25) == (
-        f"Not all outputs of a list differ: dbs 0 (50%), dbs 2 (75%), dbs 3 (25%) do. {remedy}"
+        f"{share} 50% for dbs 0, 75% for dbs 2 and 25% for dbs 3. {remedy}"
     )
 
 
@@ -367,12 +371,12 @@ def test_no_hint(strategy: str, shares: tuple[float, ...]) -> None:
 @pytest.mark.parametrize(
     ("items", "said"),
     [
-        (9, "too few inputs to tell differences from chance."),
-        (10, r"\* differs from the first row by more than chance (95%, paired bootstrap)."),
+        (9, "With fewer than 10 inputs, differences may be chance, so none is marked."),
+        (10, r"\*: differs from the first row by more than chance (95% interval, paired bootstrap)."),
     ],
 )
 def test_a_legend(items: int, said: str) -> None:
-    assert markdown(results(items=items)).splitlines()[4] == f"Bold: the best of a column; {said}"
+    assert markdown(results(items=items)).splitlines()[4] == f"Bold: the best of a column. {said}"
 
 
 def test_one_method_alone_needs_no_legend() -> None:

@@ -96,10 +96,21 @@ def test_some_inputs_are_spread_over_all() -> None:
             '{"input": "x", "references": ["y"]}\n{"image": "x", "references": ["y"]}',
             ', line 2 is not as the first: give all an "image", or all an "input"',
         ),
-        ('{"input": "x"}', ', line 1 has no list of texts under "references"'),
+        ('{"input": "x", "references": null}', ', line 1 has no list of texts under "references"'),
+        (
+            '{"input": "x", "references": ["y"]}\n{"input": "x"}',
+            ', line 2 has no "references", and other lines have some: give references to all, or to none',
+        ),
+        (
+            '{"input": "x"}\n{"input": "x", "references": ["y"]}',
+            ', line 1 has no "references", and other lines have some: give references to all, or to none',
+        ),
         ('{"input": "x", "references": "x"}', ', line 1 has no list of texts under "references"'),
         ('{"input": "x", "references": ["y", ""]}', ", line 1 has an empty reference: leave it out"),
-        ('{"input": "x", "references": []}', ", line 1 has no references: give one at least"),
+        (
+            '{"input": "x", "references": []}',
+            ', line 1 has no references: give one at least, or leave "references" out of all lines',
+        ),
         (
             '{"input": "x", "references": ["y"], "id": 1}\n' * 2,
             " has the id '1' twice: give each input its own",
@@ -125,7 +136,7 @@ def test_refused(content: str, message: str, tmp_path: Path) -> None:
 
 def test_a_task_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(
-        ArgumentError, match=r"^there is no task 'coco': there are coco\.valid, .* \.jsonl file$"
+        ArgumentError, match=r"^there is no task 'coco': there are coco\.valid, .* \.jsonl or \.txt file$"
     ):
         read_task("coco", nowhere)
     with pytest.raises(ArgumentError, match=r"none.jsonl cannot be read: "):

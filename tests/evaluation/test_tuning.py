@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import shlex
 import sys
 import tomllib
 from pathlib import Path
@@ -11,12 +14,12 @@ from typing import Any
 import pytest
 import torch
 
-import beamsplit
 from beamsplit import DiverseBeamSearch, cli
 from beamsplit.errors import ArgumentError
-from beamsplit.evaluation import RunSettings, experiment_of, tuning
+from beamsplit.evaluation import RunSettings, experiment_of, recommending, tuning
 from beamsplit.evaluation.methods import Method
 from beamsplit.evaluation.tuning import Point, Tuning, choose, front
+from beamsplit.extras import install_line
 from beamsplit.jobs.batches import decode_in_batches
 from beamsplit.models import load
 from beamsplit.testing import MarkovModel
@@ -107,7 +110,7 @@ def test_ties_are_broken_by_the_other_figure(target: str, better: Point) -> None
             "balance",  # -40% +20%, -20% +10%
             [(30, 0.24), (40, 0.22)],
             (40, 0.22),
-            "No setting gains more than it loses beside beam search",
+            "No setting gains more than it loses, compared with beam search",
         ),
     ],
 )
@@ -115,7 +118,7 @@ def test_nothing_suits(
     target: str, points: list[tuple[float, float]], nearest: tuple[float, float], note: str
 ) -> None:
     found = choose([point(*each) for each in points], BEAM, target, 0.98)
-    assert found == (point(*nearest), f"{note}: this one comes nearest.")
+    assert found == (point(*nearest), f"{note}. The one that is recommended comes closest.")
 
 
 def test_as_good_as_beam_search_and_more_diverse_suits() -> None:
@@ -133,7 +136,7 @@ def test_no_gain_is_relative_to_nothing() -> None:
 def searched(trials: int, **asked: Any) -> list[Point]:
     """With figures that cost nothing: quality wants few groups, diversity strength."""
 
-    def measure(_: str, setting: tuning.Setting) -> Point:
+    def measure(_: str, setting: recommending.Setting) -> Point:
         return Point(setting, -setting["groups"], setting["strength"])
 
     asked = {"task": "", "model": "", "beams": 12, **asked}
@@ -210,13 +213,15 @@ def test_a_model_without_vectors_does_without_the_embedding_term(tmp_path: Path)
 def test_toml_and_python_say_the_same(diversity: dict[str, Any]) -> None:
     model = load("en-fr")
     setting = {**FIRST, "groups": 2, "beams_per_group": 2, "strength": 1.2, "diversity": diversity}
-    table = tomllib.loads(tuning._toml(setting))
+    table = tomllib.loads(recommending.setting_toml(setting))
     (method,) = experiment_of({"task": "mine.jsonl", "model": "en-fr", **table}).methods
     assert isinstance(method, Method)
     assert table == {"methods": {"DBS": setting}}
-    made, said = method.spec.make(model), eval(tuning._python(setting), {**vars(beamsplit), "model": model})
+    made, names = method.spec.make(model), dict[str, Any](model=model)
+    asked = Tuning(task="mine.jsonl", model="en-fr", beams=4)
+    exec(recommending.setting_python(setting, asked, None, loads=False), names)
     assert isinstance(made, DiverseBeamSearch)
-    assert repr(made) == repr(said)
+    assert repr(made) == repr(names["strategy"])
 
 
 # All of it
@@ -251,6 +256,82 @@ def test_results(capsys: pytest.CaptureFixture[str]) -> None:
     for name, against in chosen["against_beam_search"].items():
         assert against["difference"] == pytest.approx(chosen[name] - beam[name])
         assert against["low"] <= against["difference"] <= against["high"]
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("options", [(), ("--unique", "--min-length", "3", "--terms", "cumulative")])
+def test_what_is_recommended_runs_as_it_is_printed(
+    options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command finds the figures that were promised, and the lines of Python the same lists."""
+    asked = ("--trials", "3", "--limit", "3", *options)
+    chosen = results(capsys, *asked)["recommended"]
+    assert cli.main([*COMMAND, *asked]) == 0
+    shown = capsys.readouterr().out
+    command = shlex.split(shown.split("```sh\n")[1].split("```")[0])
+    assert command[0] == "beamsplit"
+    assert cli.main([*command[1:], "--json", "--show", "3"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["figures"]["oracle_sentence_bleu@4"]["dbs"]["value"] == chosen["quality"]
+    assert found["figures"]["list_distinct_2"]["dbs"]["value"] == chosen["diversity"]
+    names: dict[str, Any] = {}
+    exec(shown.split("```python\n")[1].split("```")[0], names)
+    texts = [line["text"] for line in found["examples"][0]["lists"]["dbs"]]
+    assert list(names["lists"][0].texts) == texts
+
+
+def test_a_command_has_what_its_data_and_device_need() -> None:
+    asked = Tuning(task="coco.valid", model="my model.py:make", beams=4, k=2)
+    settings = RunSettings(data="my data", device="cuda:1")
+    words = shlex.split(recommending.setting_command(FIRST, asked, settings))
+    given = dict(zip(words[2::2], words[3::2], strict=True))
+    assert given["--data"] == "my data"
+    assert given["--device"] == "cuda:1"
+    assert given["--model"] == "my model.py:make"
+    assert (given["--k"], given["--metrics"], given["-g"], given["-b"]) == ("2", "bleu", "4", "1")
+
+
+@pytest.mark.usefixtures("folder")
+def test_all_settings_leave_repeats_out_if_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    found = results(capsys, "--trials", "2", "--unique", "--min-length", "2")
+    assert all(each["setting"]["unique"] for each in (*found["trials"], found["beam_search"]))
+    assert tomllib.loads(found["recommended"]["toml"])["methods"]["DBS"]["unique"] is True
+    assert (found["max_length"], found["min_length"]) == (12, 2)
+    assert "unique" not in results(capsys, "--trials", "1")["trials"][0]["setting"]
+
+
+def test_references_are_needed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "bare.jsonl").write_text('{"input": "I\'m cold."}\n', encoding="utf-8")
+    (folder / "bare.txt").write_text("I'm cold.\n", encoding="utf-8")
+    for name in ("bare.jsonl", "bare.txt"):
+        assert cli.main([*COMMAND, "--task", name]) == 2
+        assert capsys.readouterr().err == (
+            f"beamsplit: {name} has no references, which quality is measured by: give references; "
+            "beamsplit evaluate compares settings by their diversity alone\n"
+        )
+
+
+@pytest.mark.usefixtures("folder")
+def test_all_trials_as_csv(capsys: pytest.CaptureFixture[str]) -> None:
+    found = results(capsys, "--trials", "3")
+    assert cli.main([*COMMAND, "--trials", "3", "--format", "csv"]) == 0
+    beam, *rows = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert (beam["strategy"], beam["groups"], beam["beams_per_group"]) == ("bs", "1", "4")
+    assert [float(row["oracle_sentence_bleu@4"]) for row in rows] == [
+        each["quality"] for each in found["trials"]
+    ]
+    assert [row["strength"] for row in rows] == ["0.5", "0.2", "0.8"]
+    (chosen,) = (row for row in rows if row["recommended"] == "True")
+    assert chosen["on_front"] == "True"
+    assert float(chosen["strength"]) == found["recommended"]["setting"]["strength"]
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_front_as_latex(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([*COMMAND, "--trials", "2", "--format", "latex"]) == 0
+    shown = capsys.readouterr().out
+    assert "\\caption{Diverse Beam Search, tuned for quality: settings that no other beats.}" in shown
+    assert '% [methods.DBS]\n% strategy = "dbs"\n' in shown
 
 
 def test_the_figures_are_those_of_an_experiment(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -310,7 +391,9 @@ def test_files_and_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert lines[0] == (
         "## Diverse Beam Search, tuned for diversity that keeps 0.98 of beam search's quality"
     )
-    assert lines[2] == "2 inputs of valid.jsonl, model en-fr. Of 2 settings, those that no other beats:"
+    assert lines[2].startswith(
+        "2 inputs of valid.jsonl, model en-fr. 2 settings were tried. The table shows "
+    )
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("|")]
     assert cells[0] == ["", "BLEU @4", "distinct-2"]
     assert cells[2][0] == "beam search"
@@ -319,7 +402,9 @@ def test_files_and_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert marked == [f"hamming, 4 groups of 1, strength {strength} (recommended)"]
     toml = shown.split("```toml\n")[1].split("```")[0]
     assert tomllib.loads(toml)["methods"]["DBS"] == found["recommended"]["setting"]
-    assert "confirm it on others" in lines[-1]
+    assert "compare it with beam search on other inputs" in shown
+    written = sorted(path.name for path in (folder / "out").iterdir())
+    assert written == ["tune.csv", "tune.json", "tune.md", "tune.tex"]
 
 
 @pytest.mark.usefixtures("folder")
@@ -338,7 +423,16 @@ def test_files_and_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> No
         ),
         (("--target", "best"), "there is no target 'best': there are quality, diversity, balance"),
         (("--keep", "0.9"), "keep is for the target 'diversity', not 'quality': leave it out"),
-        (("--target", "diversity", "--keep", "98"), "keep must lie above 0 and at most at 1, not 98"),
+        (("--target", "diversity", "--keep", "98"), "keep must be above 0 and at most 1, not 98"),
+        (
+            ("--terms", "hamming,cumulative:temperature=2"),
+            "terms has 'cumulative:temperature=2': give 'cumulative' alone, since its settings are what is "
+            "searched for",
+        ),
+        (
+            ("--min-length", "13"),
+            "min_length in tuning is 13, and max_length is 12: give a smaller min_length",
+        ),
         (("--terms", "hamming,hammer"), "there is no term 'hammer': there are hamming, cumulative, "),
         (("--max-length", "0"), "max_length in tuning must be a whole number of at least 1, not 0"),
     ],
@@ -354,4 +448,4 @@ def test_refused(options: tuple[str, ...], message: str, capsys: pytest.CaptureF
 def test_without_optuna(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
     assert cli.main(COMMAND) == 2
-    assert capsys.readouterr().err == "beamsplit: tuning needs optuna: pip install 'beamsplit[evaluate]'\n"
+    assert capsys.readouterr().err == f"beamsplit: tuning needs optuna: {install_line('evaluate')}\n"

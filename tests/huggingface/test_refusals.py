@@ -88,7 +88,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "groups without a penalty": (
         {"num_beam_groups": 2},
-        "num_beam_groups=2 without a diversity_penalty makes groups that are all alike: give one",
+        "num_beam_groups=2 without a diversity_penalty makes groups that all find the same: give one",
     ),
     "a penalty for length that is no number": (
         {"length_penalty": "1"},
@@ -104,11 +104,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "another kind of search": (
         {"penalty_alpha": 0.6},
-        "penalty_alpha is for another kind of search, and means nothing to this one: leave it out",
+        "penalty_alpha is for another kind of search, and has no effect on this one: leave it out",
     ),
     "another way to sample": (
         {**GROUPS, "do_sample": True, "typical_p": 0.5},
-        "typical_p is not among the ways to sample here: use top_k, top_p or min_p",
+        "typical_p cannot be used for sampling here: use top_k, top_p or min_p",
     ),
     "a processor that returns nonsense": (
         {"logits_processor": [Nonsense()]},

@@ -373,11 +373,11 @@ def test_log_probabilities_are_needed(log_probs: tuple[float, ...], said: str) -
         (Fixed([1.0, 0.0], [0.0, 0.5]), "kernel must give 1 for a text and itself, not [1.0, 0.5]"),
         (
             Fixed([1.0, 0.0], [0.5, 1.0]),
-            "kernel must be symmetric: a text resembles another as that one resembles it",
+            "kernel must be symmetric: the order of two texts must not change the result",
         ),
         (
             Fixed([1.0, 3.0], [3.0, 1.0]),
-            "kernel has the eigenvalue -2: take one that never has negative ones, as a cosine has not",
+            "kernel has the eigenvalue -2: take a kernel without negative eigenvalues, such as a cosine",
         ),
     ],
 )

@@ -174,14 +174,19 @@ def test_a_k_that_is_none(kind: Any, k: Any) -> None:
 
 
 def test_no_examples() -> None:
-    assert refusal(Oracle(Number(), 5), []) == "there is no oracle_number@5 of no examples"
-    with pytest.raises(ArgumentError, match="there is no oracle_number@5 of no examples"):
+    assert (
+        refusal(Oracle(Number(), 5), [])
+        == "there are no examples to measure oracle_number@5 on: give one at least"
+    )
+    with pytest.raises(
+        ArgumentError, match="there are no examples to measure oracle_number@5 on: give one at least"
+    ):
         oracles(Number(), [5], [])
 
 
 @pytest.mark.parametrize("metric", [Oracle(Number(), 2), Top1(Number()), ExpectedBest(Number(), 2)])
 def test_an_empty_list(metric: Metric) -> None:
-    message = "example 1 has no hypotheses: there is no best of none"
+    message = "example 1 has no hypotheses: give one at least"
     assert refusal(metric, [*TABLE[:1], Example(()), *TABLE]) == message
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from beamsplit import ArgumentError, BeamsplitError
+from beamsplit.extras import install_line
 from beamsplit.metrics import coco, quality
 from beamsplit.metrics.base import Example, TextMetric
 from beamsplit.metrics.quality import Bleu4, ChrF, CiderD, Meteor, RougeL, SentenceBLEU, Spice, Unavailable
@@ -315,14 +316,14 @@ def test_missing_packages(
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError) as caught:
         metric.scores(LISTS)
-    assert str(caught.value) == f"beamsplit.metrics needs {package}: pip install 'beamsplit[evaluate]'"
+    assert str(caught.value) == f"beamsplit.metrics needs {package}: {install_line('evaluate')}"
 
 
 @pytest.mark.parametrize("metric", [*OF_SACREBLEU, *OF_COCO], ids=repr)
 def test_missing_references(metric: TextMetric) -> None:
     good = Example(("a",), ("a",))
     assert refusal(metric, [good, Example(("a",))], ArgumentError) == (
-        "example 1 has no references: a text is scored beside at least one"
+        "example 1 has no references: this metric needs one at least"
     )
     assert refusal(metric, [good, good, Example(("a",), ("a", " "))], ArgumentError) == (
         "example 2 has an empty reference: leave it out"

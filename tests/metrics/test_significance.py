@@ -208,7 +208,7 @@ def complaint(first: Score, second: Score) -> str:
 
 def test_pairs_need_the_same_inputs() -> None:
     assert complaint(mean(1, 2), mean(1)) == (
-        "the first has 2 examples and the second 1: a pair needs the same inputs in the same order"
+        "the first has 2 examples and the second 1: measure both on the same inputs, in the same order"
     )
 
 
@@ -218,7 +218,8 @@ def test_pairs_need_the_same_metric() -> None:
         f"the first is mean and the second length|tok:words|version:{__version__}: measure both the same way"
     )
     assert complaint(length, length) == (
-        f"the score is length|tok:words|version:{__version__} and the metric mean: give the one it is of"
+        f"the score is length|tok:words|version:{__version__} and the metric mean: "
+        "give the metric that measured it"
     )
     with pytest.raises(ArgumentError, match=r"the score is mean and the metric length\|tok:words\|version"):
         interval(mean(1), MeanLength())
@@ -228,7 +229,7 @@ def test_the_corpus_has_no_bootstrap() -> None:
     metric = DistinctN(n=2, of="corpus")
     score = measure(metric, [Example(("a b",)), Example(("a b c",))])
     said = (
-        "corpus_distinct_2 has no bootstrap: inputs that are drawn twice bring nothing new; "
+        "corpus_distinct_2 is counted over all inputs together, so a bootstrap over inputs does not fit it: "
         "take a metric that is a mean over inputs"
     )
     for ask in (lambda: interval(score, metric), lambda: compare(score, score, metric)):
@@ -242,7 +243,7 @@ def test_the_corpus_has_no_bootstrap() -> None:
     ("settings", "said"),
     [
         ({"draws": 0}, "draws must be a whole number of at least 1, not 0"),
-        ({"level": 95}, "level must lie above 0 and at most at 1, not 95"),
+        ({"level": 95}, "level must be above 0 and at most 1, not 95"),
         ({"seed": -1}, "seed must be a whole number of at least 0, not -1"),
     ],
 )

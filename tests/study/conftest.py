@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 for _module in ("sqlalchemy", "starlette", "jinja2", "scipy", "krippendorff"):
-    pytest.importorskip(_module, reason="studies need beamsplit[study]")
+    pytest.importorskip(_module, reason="studies need '.[study]'")
 
 from beamsplit.study import Store, StudyPlan, create_study, open_study  # noqa: E402
 

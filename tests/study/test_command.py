@@ -88,6 +88,20 @@ def test_create_from_strategies(folder: Path) -> None:
     store.close()
 
 
+def test_create_from_lines_of_text(folder: Path) -> None:
+    (folder / "task.txt").write_text("I'm cold.\n\nWhere are you?\n")
+    decode = ("--task", "task.txt", "--model", "en-fr", "--strategies", "bs,dbs", "-g", "2", "-b", "1")
+    said("create", "pilot.db", *decode, "--votes", "1", "--attention", "0", "--min-length", "12")
+    store = open_study("pilot.db")
+    (one,) = store.annotators()
+    shown = {}
+    while (given := store.give(one)) is not None:
+        shown[given.item] = given.left
+        store.vote(one, given.item, "left")
+    store.close()
+    assert len(shown) == 2
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -95,6 +109,8 @@ def test_create_from_strategies(folder: Path) -> None:
         (("--lists", "x"), "--lists is 'x': give NAME=FILE, such as mine=lists.jsonl"),
         (("--lists", "x=bs.jsonl"), "a study compares two lists, and 1 given: x"),
         ((*LISTS, "--model", "en-fr"), "give --lists twice, or --model with two --strategies, not both"),
+        ((*LISTS, "--min-length", "3"), "give --lists twice, or --model with two --strategies, not both"),
+        ((*LISTS, "-b", "3"), "give --lists twice, or --model with two --strategies, not both"),
         ((*LISTS, "--lists", "diverse=x"), "--lists is 'diverse=x', and there is another 'diverse'"),
         ((*LISTS, "--question", " "), "--question is empty: say something, or leave it out"),
         ((*LISTS, "--consent", "none.txt"), "none.txt cannot be read: No such file or directory"),

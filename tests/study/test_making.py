@@ -53,6 +53,33 @@ def test_a_task_says_which_and_goes_before_the_files(files: dict[str, Path], tmp
     assert (one.name, one.input, one.complexity, one.difficulty) == ("1", "other", 7.5, 9.0)
 
 
+def test_a_task_may_be_lines_of_text(files: dict[str, Path], tmp_path: Path) -> None:
+    task = tmp_path / "task.txt"
+    task.write_text("one\n\nthree\n", encoding="utf-8")
+    made = make_plan(lists_from_files(files, task), votes=1, annotators=1)
+    assert [(each.name, each.input) for each in made.items] == [("0", "one"), ("2", "three")]
+
+
+def test_two_strategies_and_lines_of_text(tmp_path: Path) -> None:
+    (tmp_path / "task.txt").write_text("I'm cold.\n", encoding="utf-8")
+    methods = {"bs": {"strategy": "bs", "beams": 2}, "dbs": {"strategy": "dbs", "groups": 2}}
+    content = {"task": str(tmp_path / "task.txt"), "model": "en-fr", "min_length": 12, "methods": methods}
+    lists = lists_from_strategies(content, RunSettings(cache=tmp_path / "cache"))
+    assert [source.text for source in lists.about] == ["I'm cold."]
+    assert all(len(text) > len("J'ai froid.") for texts in lists.first for text in texts)
+
+
+def test_two_strategies_and_paths_of_pictures(tmp_path: Path) -> None:
+    pytest.importorskip("efficientnet_lite_pytorch")
+    image = pytest.importorskip("PIL.Image")
+    image.new("RGB", (64, 64), "red").save(tmp_path / "red.png")
+    (tmp_path / "task.txt").write_text("red.png\n", encoding="utf-8")
+    methods = {"bs": {"strategy": "bs", "beams": 2}, "dbs": {"strategy": "dbs", "groups": 2}}
+    content = {"task": str(tmp_path / "task.txt"), "model": "captioner", "max_length": 3, "methods": methods}
+    lists = lists_from_strategies(content, RunSettings(cache=tmp_path / "cache"))
+    assert lists.about == [Source(image=tmp_path / "red.png")]
+
+
 def test_so_many_of_them_and_of_their_outputs(files: dict[str, Path]) -> None:
     made = make_plan(lists_from_files(files, limit=2), votes=1, annotators=1, shown=1)
     assert [each.name for each in made.items] == ["0", "1"]

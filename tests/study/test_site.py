@@ -150,6 +150,16 @@ def test_nothing_is_shown_but_text(person: Person) -> None:
     assert page.count("&lt;script&gt;alert(&#34;1&#34;)&lt;/script&gt; &amp; &lt;b&gt;") == 4
 
 
+def test_an_empty_output_is_called_so(tmp_path: Path) -> None:
+    items = (item("0", first=("", "bs"), second=("dbs", "other")),)
+    store = create_study(str(tmp_path / "empty.db"), replace(plan(), items=items, votes=1, annotators=1))
+    with TestClient(make_app(store)) as client:
+        person = Person(client, store)
+        person.agree()
+        assert re.findall(r'<li dir="auto">(.*)</li>', person.page()).count("(empty)") == 1
+    store.close()
+
+
 def test_methods_are_not_named(person: Person) -> None:
     person.agree()
     assert "BS" not in person.page()

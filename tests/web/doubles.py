@@ -25,7 +25,7 @@ WORDS = "a red boat small on the water sky and sea".split()
 class Slow:
     """Says words without end, and takes its time over each; counts its steps."""
 
-    end = None
+    end: int | None = None
 
     def __init__(self, seconds: float = 0.05) -> None:
         self.seconds = seconds
@@ -51,6 +51,18 @@ class Slow:
         # The word itself is unlikely to come again, its neighbour likely.
         after = (torch.arange(len(WORDS)) - tokens.unsqueeze(1)) % len(WORDS)
         return -after.float(), tokens
+
+
+class Mute(Slow):
+    """Likes best to say nothing: its first word is the end, which has no text."""
+
+    end = 0
+
+    def __init__(self) -> None:
+        super().__init__(0.0)
+
+    def to_text(self, tokens: Sequence[int]) -> str:
+        return " ".join(WORDS[token] for token in tokens if token)
 
 
 class Broken:

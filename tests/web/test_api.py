@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 
 import beamsplit
 from beamsplit.comparison import compare_lists
+from beamsplit.extras import install_line
 from beamsplit.strategies.defaults import DEFAULTS
 from beamsplit.strategies.names import STRATEGIES
 from beamsplit.strategies.spec import StrategySpec, Widths
@@ -228,6 +229,10 @@ def test_pages_come_from_here_alone(client: TestClient) -> None:
             {"text": "北京市"},
             "the text is '北京市', in letters the translator does not know: it reads English",
         ),
+        (
+            {"text": "我用 Python 写程序"},
+            "the text is '我用 Python 写程序', in letters the translator does not know: it reads English",
+        ),
         ({"model": "captioner"}, "captioner takes a picture, and the request has a text"),
         ({"text": None, "picture": {"sample": "boat"}}, "en-fr takes a text, and the request has a picture"),
         ({"text": None, "picture": {}}, "picture: give either sample or data"),
@@ -338,9 +343,9 @@ def test_a_search_may_take_so_long() -> None:
 
 def test_models_that_fail_say_so_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
     shelf = Shelf(broken=Broken(), absent=beamsplit.ArgumentError("there is no file x"))
-    shelf.models["bare"] = ImportError("the model 'bare' needs transformers: pip install 'beamsplit[hf]'")
+    shelf.models["bare"] = ImportError(f"the model 'bare' needs transformers: {install_line('hf')}")
     client = client_of(app_with(shelf))
-    assert refused(client, 503, model="bare").endswith("pip install 'beamsplit[hf]'")
+    assert refused(client, 503, model="bare").endswith(install_line("hf"))
     assert refused(client, 503, model="absent") == "the model 'absent' cannot be loaded: there is no file x"
     assert refused(client, 500, model="broken").startswith("something went wrong here, a RuntimeError")
     assert TEXT not in caplog.text

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from web.conftest import Server
-from web.doubles import picture
+from web.conftest import Serve, Server
+from web.doubles import Mute, Shelf, app_with, picture
 
 DONE = "#columns[aria-busy=false]"
 BUSY = "#columns[aria-busy=true]"
@@ -84,6 +84,22 @@ def test_a_sentence_gets_both_lists(page: Any) -> None:
         page.locator("#status").inner_text(),
     )
     assert not page.complaints
+
+
+def test_groups_count_from_nought(page: Any) -> None:
+    chips = page.locator(".column:last-child li .group")
+    assert {each.split()[-1] for each in chips.all_inner_texts()} == {"0", "1"}
+    assert {each.get_attribute("title") for each in chips.all()} == {"group 0", "group 1"}
+    assert page.locator("#tree .bs-name").all_text_contents() == ["group 0", "group 1"]
+
+
+def test_an_empty_output_is_called_so(window: Any, serve: Serve) -> None:
+    server = serve(app_with(Shelf(mute=Mute())))
+    made = opened(window, f"{server.url}/#model=mute&length=3&groups=2")
+    assert texts(made, "first")[0] == "(empty)"
+    assert "red red red" in texts(made, "first")
+    assert not made.complaints
+    made.close()
 
 
 def test_the_slider_changes_the_right_list_alone(page: Any) -> None:

@@ -26,7 +26,7 @@ from beamsplit.web.samples import SamplePictures
 from web.doubles import SHARED, app_with, client_of, encoded, picture
 
 pytest.importorskip("PIL", reason="pictures need Pillow")
-pytest.importorskip("efficientnet_lite_pytorch", reason="pictures need beamsplit[vision]")
+pytest.importorskip("efficientnet_lite_pytorch", reason="pictures need '.[vision]'")
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from beamsplit.cli.chat_options import ChatOptions, with_chat_options
 from beamsplit.cli.inputs import pictures, texts
 from beamsplit.cli.options import FILE, MODEL, OUTPUT
 from beamsplit.cli.search_options import SearchOptions, with_search_options
@@ -110,7 +111,7 @@ def translate(text: tuple[str, ...], file: str | None, search: SearchOptions, ou
 def caption(picture: tuple[str, ...], file: str | None, search: SearchOptions, output: OutputOptions) -> None:
     """Describe a PICTURE, by beam search and by diverse beam search side by side.
 
-    The model comes with the package; pictures need pip install 'beamsplit[vision]'.
+    The model comes with the package. Reading pictures needs more: pip install '.[vision]' in a checkout.
 
     \b
     beamsplit caption photo.jpg
@@ -128,7 +129,7 @@ def caption(picture: tuple[str, ...], file: str | None, search: SearchOptions, o
 def ask(picture: tuple[str, ...], file: str | None, search: SearchOptions, output: OutputOptions) -> None:
     """Ask questions about a PICTURE, by beam search and by diverse beam search side by side.
 
-    The model comes with the package; pictures need pip install 'beamsplit[vision]'.
+    The model comes with the package. Reading pictures needs more: pip install '.[vision]' in a checkout.
 
     \b
     beamsplit ask photo.jpg
@@ -147,25 +148,40 @@ def ask(picture: tuple[str, ...], file: str | None, search: SearchOptions, outpu
     help="A Hugging Face model by its folder or name, a FILE.gguf, or FILE.py:NAME for a model of your own.",
 )
 @click.argument("prompt", nargs=-1)
+@with_chat_options
 @with_search_options
 @_with_output
 def generate(
-    model: str, prompt: tuple[str, ...], file: str | None, search: SearchOptions, output: OutputOptions
+    model: str,
+    prompt: tuple[str, ...],
+    file: str | None,
+    chat: ChatOptions,
+    search: SearchOptions,
+    output: OutputOptions,
 ) -> None:
-    """Continue a PROMPT with a model of transformers (pip install 'beamsplit[hf]') or one of your own.
+    """Continue a PROMPT with a Hugging Face model, or one of your own; or ask a chat model.
+
+    Outputs are in the order of log-probability per token, since by log-probability alone stubs and empty
+    outputs would come first (see --order). With --chat, eight answers are given: the best of each group.
+
+    Hugging Face models need transformers: pip install 'transformers>=4.57,<6'.
 
     \b
     beamsplit generate --model path/to/a/model "The best way to start the day is"
     beamsplit generate --model smollm2.Q8_0.gguf "Once upon a time" --groups 5 --max-length 20
+    beamsplit generate --model smollm2.Q8_0.gguf --chat "Suggest a name for a cat." --alone
     beamsplit generate --model my_model.py:make "some input" --json     (it is given a list of texts)
     """  # noqa: D301 (click wants the character)
-    _run(model, texts(prompt, file, "The best way to start the day is"), search, output)
+    example = "Suggest a name for a cat." if chat.asked else "The best way to start the day is"
+    _run(model, map(chat.wrap, texts(prompt, file, example)), search, output, chat=chat.asked)
 
 
-def _run(name: str, given: Iterator[Input], search: SearchOptions, output: OutputOptions) -> None:
+def _run(
+    name: str, given: Iterator[Input], search: SearchOptions, output: OutputOptions, *, chat: bool = False
+) -> None:
     from beamsplit.cli.searching import explained_errors, make_searcher
 
-    searcher = make_searcher(name, output.device, search, compared=not output.alone)
+    searcher = make_searcher(name, output.device, search, compared=not output.alone, chat=chat)
     with explained_errors(name):
         if output.tree is not None:
             _draw(searcher, _only(given), output)
@@ -201,13 +217,14 @@ def _draw(searcher: Searcher, given: Input, output: OutputOptions) -> None:
     from beamsplit.tree import draw
 
     assert output.tree is not None
-    values, options = searcher.prepare([given]), {**searcher.options, "seed": searcher.seed}
+    values = searcher.prepare([given])
     recordings = [
-        record(model, values, strategy, title=spec.title, unique=spec.unique, **options)[0]
+        record(model, values, strategy, title=spec.title, seed=searcher.seed, **searcher.options_of(spec))[0]
         for spec, model, strategy in searcher.searches
     ]
     write_bytes(output.tree, draw(recordings).encode())
-    _show("0", given, searcher, [recording.hypotheses for recording in recordings], output)
+    found = [searcher.in_order(recording.hypotheses) for recording in recordings]
+    _show("0", given, searcher, found, output)
 
 
 def _only(given: Iterator[Input]) -> Input:
@@ -225,6 +242,6 @@ def _show(identity: str, given: Input, searcher: Searcher, found: list[Any], out
     titles = [spec.title for spec in searcher.specs]
     lists = compare_lists(list(zip(titles, found, strict=True)))
     if for_people(output.as_json, output.as_table):
-        show_lists(given.shown, lists)
+        show_lists(given.shown, lists, searcher.order)
     else:
-        show_json(entry(identity, given.shown, lists))
+        show_json(entry(identity, given.shown, lists, searcher.order))

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from beamsplit.cli.options import FILE, LONGEST, MODEL, named_files, show, with_settings
+from beamsplit.cli.options import (
+    FILE,
+    LONGEST,
+    MIN_LENGTH,
+    MODEL,
+    named_files,
+    show,
+    with_format,
+    with_settings,
+    write_formats,
+)
 from beamsplit.cli.search_options import strategy_tables, with_strategies
 from beamsplit.errors import ArgumentError
 from beamsplit.extras import need
-from beamsplit.files import write_bytes
 from beamsplit.strategies.names import STRATEGIES
 
 if TYPE_CHECKING:
@@ -24,7 +34,11 @@ __all__ = ["evaluate"]
 @click.command(short_help="Compare strategies on a task: tables, JSON and plots.")
 @click.argument("experiment", type=click.Path(path_type=Path), required=False)
 @click.option(
-    "--task", type=FILE, metavar="TASK", help="A .jsonl file of inputs and references, or the name of a task."
+    "--task",
+    type=FILE,
+    metavar="TASK",
+    help="A .jsonl file of inputs, with references or without; a .txt file with an input a line; or the name "
+    "of a task.",
 )
 @click.option(
     "--model",
@@ -35,6 +49,11 @@ __all__ = ["evaluate"]
 )
 @with_strategies(f"Strategies to compare, with commas: {', '.join(STRATEGIES)}.")
 @click.option(
+    "--unique",
+    is_flag=True,
+    help="Leave out outputs that an earlier group has found, in all methods.",
+)
+@click.option(
     "--lists",
     "saved",
     metavar="NAME=FILE",
@@ -44,7 +63,8 @@ __all__ = ["evaluate"]
 @click.option(
     "--metrics",
     metavar="LIST",
-    help="Metrics of texts, with commas: bleu, chrf, bleu4, rouge, cider, meteor, spice.",
+    help="Metrics of texts, with commas: bleu, chrf, bleu4, rouge, cider, meteor, spice. They need "
+    "references (default: bleu,chrf if there are any, or as the file says).",
 )
 @click.option(
     "--k",
@@ -61,75 +81,103 @@ __all__ = ["evaluate"]
     metavar="N",
     help=f"Maximum number of tokens in an output (default: {LONGEST}, or as the file says).",
 )
+@MIN_LENGTH
 @with_settings
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Write NAME.json, NAME.md and plots (SVG and PNG) to this folder.",
+    help="Write NAME.md, NAME.tex, NAME.csv, NAME.json and plots (SVG and PNG) to this folder.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+@with_format
 def evaluate(
-    experiment: Path | None, out: Path | None, as_json: bool, settings: RunSettings, **asked: Any
+    experiment: Path | None, out: Path | None, kind: str, settings: RunSettings, **asked: Any
 ) -> None:
     """Run the experiment in the file EXPERIMENT, or the one that the options describe, and print tables.
 
     All methods are compared with the first; a star marks a difference whose 95% interval (paired bootstrap)
-    does not include 0. A run that was stopped is resumed when it is started again.
+    does not include 0. A run that was stopped is resumed when it is started again. Without references,
+    diversity, length and likelihood are measured, and quality is not.
 
     \b
     beamsplit evaluate experiment.toml --limit 200
     beamsplit evaluate experiment.toml --out results/
     beamsplit evaluate --task my.jsonl --model en-fr --strategies bs,dbs,nucleus
-    beamsplit evaluate --task my.jsonl --model path/to/a/transformers/model --strategies bs,dbs
-    beamsplit evaluate --task my.jsonl --lists mine=lists.jsonl --lists theirs=others.jsonl
+    beamsplit evaluate --task prompts.txt --model path/to/a/transformers/model --strategies bs,dbs
+    beamsplit evaluate --task my.jsonl --lists mine=lists.jsonl --lists theirs=others.jsonl --format latex
 
     \b
     my.jsonl has lines of    {"input": "...", "references": ["...", ...]}    ("image": a path, for pictures)
     lists.jsonl has lines of {"id": "...", "hypotheses": ["...", ...]}       (ids: the task's, or 0, 1, ...)
     """  # noqa: D301 (click wants the character)
-    from beamsplit.evaluation import markdown, run
+    from beamsplit.evaluation import latex, markdown, run, to_csv
 
     if out is not None:  # what is refused or missing had better be so now than after all the work
         out.mkdir(parents=True, exist_ok=True)
         need("matplotlib", "--out", "evaluate")
     found = run(_experiment(experiment, asked), settings)
-    tables, figures = markdown(found), json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+    formats = {
+        "markdown": markdown(found),
+        "latex": latex(found),
+        "csv": to_csv(found),
+        "json": json.dumps(found, indent=1, ensure_ascii=False) + "\n",
+    }
     if out is not None:
         from beamsplit.evaluation.plots import save
 
-        task = Path(asked["task"] or "").name.removesuffix(".jsonl")
+        task = Path(asked["task"] or "").name.removesuffix(".jsonl").removesuffix(".txt")
         stem = experiment.stem if experiment is not None else task
-        write_bytes(out / f"{stem}.json", figures.encode())
-        write_bytes(out / f"{stem}.md", tables.encode())
+        write_formats(formats, out, stem)
         save(found, out, stem)
-    show(figures if as_json else tables, is_markdown=not as_json)
+    show(formats[kind], is_markdown=kind == "markdown")
 
 
 def _experiment(path: Path | None, asked: dict[str, Any]) -> Experiment:
     """Return the experiment of the file, changed by the options that were given."""
     from beamsplit.evaluation.experiment import experiment_of, read_toml
 
-    content: dict[str, Any] = {"metrics": ["bleu", "chrf"], "max_length": LONGEST}
-    content = content if path is None else read_toml(path)
+    methods = _methods(asked)
+    content = _without_file(asked, methods) if path is None else read_toml(path)
     source = str(path) if path is not None else "the command"
-    for name in ("task", "model", "max_length", "show"):
+    for name in ("task", "model", "max_length", "min_length", "show"):
         if asked[name] is not None:
             content[name] = asked[name]
     if asked["metrics"] is not None:
         content["metrics"] = [name.strip() for name in asked["metrics"].split(",")]
     if asked["oracle"] is not None:
         content["oracle"] = _numbers("--k", asked["oracle"])
-    methods = _methods(asked)
     if methods:
         content["methods"] = methods
-    if path is None:
-        for name in ("task", "methods"):
-            if name not in content:
-                raise ArgumentError(
-                    "give an EXPERIMENT file, or --task with --model and --strategies, or --task with --lists"
-                )
+    if asked["unique"]:
+        content["methods"] = _unique(content.get("methods"))
     return experiment_of(content, source, path.parent if path is not None and not methods else Path())
+
+
+def _without_file(asked: dict[str, Any], methods: dict[str, Any]) -> dict[str, Any]:
+    """Return what an experiment has where nothing is said. Metrics of quality need references."""
+    from beamsplit.evaluation.tasks import has_references
+
+    if asked["task"] is None or not methods:
+        raise ArgumentError(
+            "give an EXPERIMENT file, or --task with --model and --strategies, or --task with --lists"
+        )
+    content: dict[str, Any] = {"max_length": LONGEST}
+    if asked["metrics"] is None and has_references(asked["task"]):
+        content["metrics"] = ["bleu", "chrf"]
+    elif asked["metrics"] is None and asked["oracle"] is not None:
+        raise ArgumentError(
+            f"--k is for metrics that need references, and {asked['task']} has none: leave it out"
+        )
+    return content
+
+
+def _unique(methods: Any) -> Any:
+    """Return the methods with `unique` for all that decode."""
+    if not isinstance(methods, Mapping) or not all(isinstance(table, Mapping) for table in methods.values()):
+        return methods  # which is refused where experiments are read
+    if all("file" in table for table in methods.values()):
+        raise ArgumentError("--unique is for methods that decode, and all of these are lists in files")
+    return {name: table if "file" in table else {**table, "unique": True} for name, table in methods.items()}
 
 
 def _numbers(name: str, text: str) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,13 @@ import click
 from click.shell_completion import CompletionItem
 
 from beamsplit.errors import ArgumentError
+from beamsplit.files import write_bytes
 from beamsplit.strategies.defaults import BATCH_SIZE, DEFAULTS
 
 __all__ = [
     "FILE",
     "LONGEST",
+    "MIN_LENGTH",
     "MODEL",
     "OURS",
     "OUTPUT",
@@ -25,7 +27,9 @@ __all__ = [
     "named_files",
     "one_of",
     "show",
+    "with_format",
     "with_settings",
+    "write_formats",
 ]
 
 LONGEST = DEFAULTS["evaluate"].max_length
@@ -65,6 +69,14 @@ class _Output(click.Path):
 
 
 FILE, MODEL, OUTPUT = click.Path(allow_dash=True), _Model(), _Output()
+
+
+MIN_LENGTH = click.option(
+    "--min-length",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Minimum number of tokens in an output (default: 0).",
+)
 
 
 class InOrder(click.Group):
@@ -143,6 +155,37 @@ def show(text: str, is_markdown: bool) -> None:
         Console().print(Markdown(text))
     else:
         click.echo(text, nl=False)
+
+
+_FORMATS = {"markdown": "md", "latex": "tex", "csv": "csv", "json": "json"}
+"""What results are written as, and the extensions of such files."""
+
+
+def with_format(command: Callable[..., None]) -> Callable[..., None]:
+    """Add --format and its synonym --json, which the command gets as `kind`."""
+
+    @functools.wraps(command)
+    def called(kind: str | None, as_json: bool, **rest: Any) -> None:
+        if as_json and kind not in (None, "json"):
+            raise ArgumentError(f"--json means --format json, and --format is {kind}: give one of the two")
+        command(kind="json" if as_json else kind or "markdown", **rest)
+
+    called = click.option("--json", "as_json", is_flag=True, help="Print JSON: short for --format json.")(
+        called
+    )
+    return click.option(
+        "--format",
+        "kind",
+        type=click.Choice(list(_FORMATS)),
+        metavar="NAME",
+        help="What to print: tables as markdown or latex, or all figures as csv or json (default: markdown).",
+    )(called)
+
+
+def write_formats(texts: Mapping[str, str], folder: Path, stem: str) -> None:
+    """Write results in each format to a file of its own."""
+    for kind, text in texts.items():
+        write_bytes(folder / f"{stem}.{_FORMATS[kind]}", text.encode())
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:

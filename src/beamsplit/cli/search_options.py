@@ -9,17 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from beamsplit import checks
 from beamsplit.cli.options import one_of
 from beamsplit.diversity.names import TERMS
 from beamsplit.errors import ArgumentError
-from beamsplit.strategies.defaults import DEFAULTS, STRATEGY
-from beamsplit.strategies.names import STRATEGIES, diverse_strategies
+from beamsplit.ordering import ORDERS, scorer_of
+from beamsplit.strategies.defaults import DEFAULTS, STRATEGY, Defaults
+from beamsplit.strategies.names import STRATEGIES, check_strategy_name, diverse_strategies
 from beamsplit.strategies.spec import StrategySpec, Widths, table_of_widths
 
 if TYPE_CHECKING:
     from beamsplit import Scorer
 
-__all__ = ["SearchOptions", "strategy_tables", "with_search_options", "with_strategies"]
+__all__ = [
+    "SearchOptions",
+    "given_for_strategies",
+    "strategy_tables",
+    "with_search_options",
+    "with_strategies",
+]
 
 
 @dataclass(frozen=True)
@@ -33,21 +41,26 @@ class SearchOptions:
     """Settings of the strategy's own that were given."""
     unique: bool
     max_length: int | None
-    min_length: int
+    min_length: int | None
+    no_repeat_ngram: int | None
+    return_per_group: int | None
     length_penalty: float | None
+    order: str | None
     seed: int
 
-    def specs(self, defaults: Widths, *, compared: bool) -> tuple[StrategySpec, ...]:
+    def specs(self, defaults: Defaults, *, compared: bool) -> tuple[StrategySpec, ...]:
         """Return the strategy that was asked for, and before it beam search of the same width, if compared.
 
         What was not given is as in `defaults`.
         """
-        widths = replace(defaults, **self.widths)
-        asked = StrategySpec.of_widths(self.strategy, widths, self.settings, unique=self.unique)
+        widths = replace(defaults.widths, **self.widths)
+        returned = defaults.return_per_group if self.return_per_group is None else self.return_per_group
+        alike: dict[str, Any] = {"unique": self.unique, "return_per_group": returned}
+        asked = StrategySpec.of_widths(self.strategy, widths, self.settings, **alike)
         self._check_used()
         if not compared or self.strategy == "bs":
             return (asked,)
-        return StrategySpec.of_widths("bs", widths, unique=self.unique), asked
+        return StrategySpec.of_widths("bs", widths, **alike), asked
 
     def _check_used(self) -> None:
         """Raise if an option has no effect."""
@@ -58,17 +71,42 @@ class SearchOptions:
                     f"--{name} is for {', '.join(others)} and {last}, and the strategy is {self.strategy}"
                 )
 
-    def decode_options(self, max_length: int) -> dict[str, Any]:
-        """Return options of `decode`, with this length unless another was given."""
-        length = self.max_length or max_length
-        options: dict[str, Any] = {"max_length": length, "min_length": self.min_length}
-        return options if self.length_penalty is None else {**options, "scorer": self._scorer()}
+    def decode_options(self, defaults: Defaults) -> dict[str, Any]:
+        """Return options of `decode`. What was not given is as in `defaults`."""
+        length = self.max_length or defaults.max_length
+        least = min(defaults.min_length, length) if self.min_length is None else self.min_length
+        options: dict[str, Any] = {"max_length": length, "min_length": least}
+        if limit := self._no_repeat_ngram(defaults):
+            options["no_repeat_ngram"] = limit
+        scorer = self._scorer(defaults)
+        return options if scorer is None else {**options, "scorer": scorer}
 
-    def _scorer(self) -> Scorer:
-        from beamsplit import LengthNormalised
+    def order_of_lists(self, defaults: Defaults) -> str:
+        """Return the order of lists: as asked for, by --length-penalty, or as such models have it."""
+        given = self.order or (None if self.length_penalty is None else "score")
+        return given or defaults.order
 
-        assert self.length_penalty is not None
-        return LengthNormalised(alpha=self.length_penalty)
+    def reordered_by(self, defaults: Defaults) -> str | None:
+        """Return the order that lists have to be put into; None if the search gives them that order."""
+        order, scorer = self.order_of_lists(defaults), self._scorer(defaults)
+        by_search = "log-prob" if scorer is None else "score"
+        return None if order == by_search else order
+
+    def _no_repeat_ngram(self, defaults: Defaults) -> int | None:
+        if self.no_repeat_ngram is not None:
+            return self.no_repeat_ngram
+        return None if STRATEGIES[self.strategy].exact_sampling else defaults.no_repeat_ngram
+
+    def _scorer(self, defaults: Defaults) -> Scorer | None:
+        """Return what finished outputs are ranked by; None is log-probability."""
+        if self.length_penalty is not None:
+            from beamsplit import LengthNormalised
+
+            return LengthNormalised(alpha=self.length_penalty)
+        order = defaults.order if self.order in (None, "mbr") else self.order
+        if order == "log-prob" or STRATEGIES[self.strategy].exact_sampling:
+            return None
+        return scorer_of(order)
 
 
 def _complete(names: Iterable[str]) -> Callable[..., list[str]]:
@@ -110,13 +148,18 @@ _OPTIONS = (
         shell_complete=_complete(TERMS),
         help=f"Diversity term: {one_of(TERMS)}; settings follow a colon, as in cumulative:temperature=2.",
     ),
-    click.option("--temperature", type=float, metavar="X", help="Temperature of sampling."),
+    click.option(
+        "--temperature",
+        type=float,
+        metavar="X",
+        help="Temperature for sampling: above 1 is more random, below 1 less.",
+    ),
     click.option("--top-k", type=int, metavar="N", help="Sample from the N most likely tokens."),
     click.option(
         "--top-p",
         type=float,
         metavar="X",
-        help="Sample from the most likely tokens that have probability X together.",
+        help="Sample from the most likely tokens whose probabilities add up to X.",
     ),
     click.option(
         "--min-p",
@@ -125,7 +168,10 @@ _OPTIONS = (
         help="Sample from tokens at least X times as likely as the most likely one.",
     ),
     click.option(
-        "--rate", type=float, metavar="X", help="Penalty per rank among siblings, for the strategy siblings."
+        "--rate",
+        type=float,
+        metavar="X",
+        help="For the strategy siblings: penalty for each rank among the extensions of a beam.",
     ),
     click.option("--unique", is_flag=True, help="Leave out outputs that an earlier group has found."),
     click.option(
@@ -135,8 +181,19 @@ _OPTIONS = (
         "--min-length",
         type=click.IntRange(min=0),
         metavar="N",
-        default=0,
         help="Minimum number of tokens in an output.",
+    ),
+    click.option(
+        "--no-repeat-ngram",
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="No output has the same N tokens in a row twice; 0 turns it off.",
+    ),
+    click.option(
+        "--return-per-group",
+        type=_WIDTH,
+        metavar="N",
+        help="Number of outputs to return of each group: its best (default: all, for answers of a chat 1).",
     ),
     click.option(
         "--length-penalty",
@@ -144,11 +201,34 @@ _OPTIONS = (
         metavar="X",
         help="Rank by log-probability divided by length to the power X.",
     ),
-    click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Seed of sampling."),
+    click.option(
+        "--order",
+        type=click.Choice(ORDERS),
+        help="Order of outputs: by log-probability; by score, which is log-probability per token; or by mbr, "
+        "what is most like the other outputs first. Default: score for generate, else log-prob.",
+    ),
+    click.option(
+        "--seed",
+        type=int,
+        metavar="N",
+        default=0,
+        show_default=True,
+        help="Seed for strategies that sample: the same seed gives the same outputs.",
+    ),
 )
 _WIDTHS = ("groups", "beams_per_group", "strength", "diversity")
 _SETTINGS = ("temperature", "top_k", "top_p", "min_p", "rate")
-_REST = ("strategy", "unique", "max_length", "min_length", "length_penalty", "seed")
+_REST = (
+    "strategy",
+    "unique",
+    "max_length",
+    "min_length",
+    "no_repeat_ngram",
+    "return_per_group",
+    "length_penalty",
+    "order",
+    "seed",
+)
 
 
 def with_search_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -176,12 +256,25 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
 # Several strategies
 
 _EVALUATE = DEFAULTS["evaluate"].widths
+_SHARED = ("beams", "groups", "beams_per_group", "strength", "diversity")
+
+
+def _complete_list(names: Iterable[str]) -> Callable[..., list[str]]:
+    """Complete the last of several names with commas between them."""
+
+    def complete(_context: Any, _parameter: Any, incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",")
+        return [f"{before}{comma}{name}" for name in names if name.startswith(last)]
+
+    return complete
 
 
 def with_strategies(help_text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add --strategies, with this help, and the options for what all of them are given alike."""
     options = (
-        click.option("--strategies", metavar="LIST", help=help_text),
+        click.option(
+            "--strategies", metavar="LIST", shell_complete=_complete_list(STRATEGIES), help=help_text
+        ),
         click.option(
             "--beams",
             type=int,
@@ -190,20 +283,33 @@ def with_strategies(help_text: str) -> Callable[[Callable[..., None]], Callable[
         ),
         click.option(
             "--groups",
+            "-g",
             type=int,
             metavar="N",
             help="Number of groups, for diverse strategies (default: one per beam).",
         ),
         click.option(
+            "--beams-per-group",
+            "-b",
+            type=int,
+            metavar="N",
+            help="Beams (or samples) per group (default: --beams divided by --groups).",
+        ),
+        click.option(
             "--strength",
+            "-s",
             type=float,
             metavar="X",
-            help=f"Strength of the penalty, for diverse strategies (default: {_EVALUATE.strength:g}).",
+            help="Strength of the diversity penalty, for diverse strategies; 0 turns it off "
+            f"(default: {_EVALUATE.strength:g}).",
         ),
         click.option(
             "--diversity",
+            "-d",
             metavar="TERM",
-            help=f"Diversity term: {one_of(TERMS)} (default: {_EVALUATE.diversity}).",
+            shell_complete=_complete(TERMS),
+            help=f"Diversity term: {one_of(TERMS)}; settings follow a colon, as in cumulative:temperature=2 "
+            f"(default: {_EVALUATE.diversity}).",
         ),
     )
 
@@ -215,15 +321,63 @@ def with_strategies(help_text: str) -> Callable[[Callable[..., None]], Callable[
     return add
 
 
+def given_for_strategies(asked: dict[str, Any]) -> dict[str, Any]:
+    """Return those options of `with_strategies` that were given, but for --strategies itself."""
+    return _given({name: asked[name] for name in _SHARED})
+
+
 def strategy_tables(asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the tables that an experiment would have for the options of `with_strategies`, by name."""
-    given = _given({name: asked[name] for name in ("beams", "groups", "strength", "diversity")})
+    given = given_for_strategies(asked)
     if asked["strategies"] is None:
         if given:
-            raise ArgumentError(f"--{next(iter(given))} is for --strategies, which is not given")
+            name = next(iter(given)).replace("_", "-")
+            raise ArgumentError(f"--{name} is for --strategies, which is not given")
         return {}
-    default = {"beams": _EVALUATE.beams, "groups": None}
-    penalty = {"strength": _EVALUATE.strength, "diversity": _EVALUATE.diversity}
-    widths = Widths.divide(**{**default, **penalty, **given})
-    names = [name.strip() for name in asked["strategies"].split(",")]
-    return {name: table_of_widths(name, widths) for name in names}
+    names = [check_strategy_name(name.strip()) for name in asked["strategies"].split(",")]
+    _check_penalty_used(given, names)
+    tables = {name: table_of_widths(name, _widths(given)) for name in names}
+    for table in tables.values():
+        StrategySpec.of_table(table)  # which says what is wrong in the words of other commands
+    return tables
+
+
+def _check_penalty_used(given: dict[str, Any], names: list[str]) -> None:
+    """Raise if an option has no effect on any of these strategies."""
+    if any(STRATEGIES[name].diverse for name in names):
+        return
+    for option in ("strength", "diversity"):
+        if option in given:
+            *others, last = diverse_strategies()
+            these = "strategy is" if len(names) == 1 else "strategies are"
+            raise ArgumentError(
+                f"--{option} is for {', '.join(others)} and {last}, and the {these} {', '.join(names)}"
+            )
+
+
+def _widths(given: dict[str, Any]) -> Widths:
+    beams, groups, per_group = (given.get(name) for name in ("beams", "groups", "beams_per_group"))
+    if per_group is not None:
+        beams, groups = _divided(beams, groups, checks.at_least("beams_per_group", per_group, 1))
+    return Widths.divide(
+        beams=_EVALUATE.beams if beams is None else beams,
+        groups=groups,
+        strength=given.get("strength", _EVALUATE.strength),
+        diversity=given.get("diversity", _EVALUATE.diversity),
+    )
+
+
+def _divided(beams: int | None, groups: int | None, per_group: int) -> tuple[int, int]:
+    """Return how many beams and groups there are, where it is said how many beams a group has."""
+    if groups is None:
+        whole = checks.at_least("beams", _EVALUATE.beams if beams is None else beams, 1)
+        if whole % per_group:
+            raise ArgumentError(f"{whole} beams cannot be divided into groups of {per_group}: give --groups")
+        return whole, whole // per_group
+    made = checks.at_least("groups", groups, 1) * per_group
+    if beams not in (None, made):
+        raise ArgumentError(
+            f"--groups {groups} and --beams-per-group {per_group} make {made} outputs, and --beams is {beams}"
+            ": leave one of the three out"
+        )
+    return made, groups

@@ -10,20 +10,32 @@ from pathlib import Path
 import click
 
 from beamsplit.cli.search_options import SearchOptions
-from beamsplit.errors import BeamsplitError, ModelError
+from beamsplit.errors import ArgumentError, BeamsplitError, ModelError
 from beamsplit.jobs.searching import Searcher
 from beamsplit.loading import load_model
-from beamsplit.strategies.defaults import defaults_of
+from beamsplit.strategies.defaults import DEFAULTS, defaults_of
 
 __all__ = ["explained_errors", "make_searcher"]
 
 
-def make_searcher(model_name: str, device: str | None, search: SearchOptions, *, compared: bool) -> Searcher:
-    """Load the model; what the options do not say is as the defaults for such a model."""
+def make_searcher(
+    model_name: str, device: str | None, search: SearchOptions, *, compared: bool, chat: bool = False
+) -> Searcher:
+    """Load the model; what the options do not say is as the defaults for such a model, or for a chat."""
     model = load_model(model_name, device)
-    defaults = defaults_of(model)
-    specs = search.specs(defaults.widths, compared=compared)
-    return Searcher(model, specs, search.decode_options(defaults.max_length), search.seed)
+    if chat and not getattr(model, "chats", False):
+        raise ArgumentError(
+            f"--chat needs a model with a chat template, and {model_name} has none: leave --chat out"
+        )
+    defaults = DEFAULTS["chat"] if chat else defaults_of(model)
+    return Searcher(
+        model,
+        search.specs(defaults, compared=compared),
+        search.decode_options(defaults),
+        search.seed,
+        order=search.order_of_lists(defaults),
+        reordered=search.reordered_by(defaults) is not None,
+    )
 
 
 @contextmanager

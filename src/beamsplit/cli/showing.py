@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +13,8 @@ from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
+
+from beamsplit.hypotheses import blank_sign, text_of
 
 if TYPE_CHECKING:
     from beamsplit.comparison import ComparedList
@@ -31,10 +34,10 @@ def for_people(as_json: bool, as_table: bool) -> bool:
     return as_table or (not as_json and sys.stdout.isatty())
 
 
-def entry(identity: str, shown: str, columns: Sequence[ComparedList]) -> dict[str, Any]:
+def entry(identity: str, shown: str, columns: Sequence[ComparedList], order: str) -> dict[str, Any]:
     """Return a line for JSON: the list that was asked for, and beside it the one that it is compared with."""
     *others, asked = columns
-    line = {"id": identity, "input": shown, **_plain(asked)}
+    line = {"id": identity, "input": shown, "order": order, **_plain(asked)}
     return {**line, "beside": _plain(others[0])} if others else line
 
 
@@ -42,11 +45,12 @@ def show_json(line: dict[str, Any]) -> None:
     click.echo(json.dumps(line, ensure_ascii=False))
 
 
-def show_lists(shown: str, columns: Sequence[ComparedList]) -> None:
+def show_lists(shown: str, columns: Sequence[ComparedList], order: str) -> None:
     """Print the lists for one input, side by side where there is room."""
     console = Console(highlight=False)
     console.print(Text(shown, style="bold"))
-    parts = [_parts(column, compared=len(columns) > 1, console=console) for column in columns]
+    looks = _Looks(console, compared=len(columns) > 1, order=order)
+    parts = [_parts(column, looks) for column in columns]
     if console.width >= WIDE and len(parts) > 1:
         beside = Table.grid(padding=(0, 3), expand=True)
         for _ in parts:
@@ -63,27 +67,49 @@ def _plain(column: ComparedList) -> dict[str, Any]:
     return {"strategy": found.pop("title"), **found}
 
 
-def _parts(column: ComparedList, compared: bool, console: Console) -> tuple[RenderableType, ...]:
+@dataclass(frozen=True)
+class _Looks:
+    """How lists are shown."""
+
+    console: Console
+    compared: bool
+    """Whether there is another list to compare with."""
+    order: str
+
+
+_ORDERS = {
+    "log-prob": "",
+    "score": "in order of log-probability per token\n",
+    "mbr": "in order of likeness to the other outputs (mbr)\n",
+}
+
+
+def _parts(column: ComparedList, looks: _Looks) -> tuple[RenderableType, ...]:
     """Return what stands above a list, the list, and what stands below it."""
-    return _title(column.title), _table(column, compared, console), Text(_figures(column), style="dim")
+    below = _ORDERS[looks.order] + _figures(column)
+    return _title(column.title), _table(column, looks), Text(below, style="dim")
 
 
-def _table(column: ComparedList, compared: bool, console: Console) -> Table:
+def _table(column: ComparedList, looks: _Looks) -> Table:
     several = len(column.hypotheses.groups) > 1
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), expand=True)
     table.add_column("log p", justify="right", no_wrap=True)
+    if looks.order == "score":
+        table.add_column("a token", justify="right", no_wrap=True)
     if several:
         table.add_column("group", justify="right", no_wrap=True)
     table.add_column("output", ratio=1)
-    if compared:
+    if looks.compared:
         table.add_column("", no_wrap=True)
     for hypothesis, spans, alone in zip(column.hypotheses, column.differs, column.alone, strict=True):
-        text = _marked(hypothesis.text or " ".join(map(str, hypothesis.tokens)), spans)
+        text = _marked(text_of(hypothesis), spans)
         if not hypothesis.finished:
             text.append("…", style="dim")
-        group = [_group(hypothesis.group, console)] if several else []
-        mark = ["+" if alone else ""] if compared else []
-        table.add_row(f"{hypothesis.log_prob:.2f}", *group, text, *mark)
+        per_token = f"{hypothesis.log_prob / max(len(hypothesis.tokens), 1):.2f}"
+        mean = [per_token] if looks.order == "score" else []
+        group = [_group(hypothesis.group, looks.console)] if several else []
+        mark = ["+" if alone else ""] if looks.compared else []
+        table.add_row(f"{hypothesis.log_prob:.2f}", *mean, *group, text, *mark)
     return table
 
 
@@ -95,12 +121,14 @@ def _title(title: str) -> Text:
 
 def _figures(column: ComparedList) -> str:
     figures = " ".join(f"{value:.2f}" for value in column.distinct.values())
-    repeats = f"\n{column.repeats} more read as one of these does (see --strength, --unique)"
+    repeats = f"\n{column.repeats} more have the same text as one of these (see --strength, --unique)"
     return f"distinct n-grams a word, n=1-4: {figures}{repeats * bool(column.repeats)}\n"
 
 
 def _marked(text: str, spans: Sequence[tuple[int, int]]) -> Text:
     """Return the text with the spans in bold and underlined, which is seen without colours too."""
+    if sign := blank_sign(text):
+        return Text(sign, style="dim")
     margin = len(text) - len(text.lstrip())  # of what goes on after a prompt
     marked = Text(text[margin:])
     for start, end in spans:
@@ -110,4 +138,4 @@ def _marked(text: str, spans: Sequence[tuple[int, int]]) -> Text:
 
 def _group(group: int, console: Console) -> Text:
     colours = _COLOURS if console.color_system in ("truecolor", "256") else _FEW_COLOURS
-    return Text(str(group + 1), style=colours[group % len(colours)])
+    return Text(str(group), style=colours[group % len(colours)])

@@ -10,8 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from beamsplit.cli.options import FILE, LONGEST, MODEL, OUTPUT, InOrder, named_files, show, with_settings
-from beamsplit.cli.search_options import strategy_tables, with_strategies
+from beamsplit.cli.options import (
+    FILE,
+    LONGEST,
+    MIN_LENGTH,
+    MODEL,
+    OUTPUT,
+    InOrder,
+    named_files,
+    show,
+    with_settings,
+)
+from beamsplit.cli.search_options import given_for_strategies, strategy_tables, with_strategies
 from beamsplit.errors import ArgumentError
 from beamsplit.files import write_bytes
 
@@ -54,7 +64,7 @@ def study() -> None:
     "--task",
     type=FILE,
     metavar="TASK",
-    help="A .jsonl file of the inputs of the lists, or of inputs to decode.",
+    help="A .jsonl or .txt file of the inputs of the lists, or of inputs to decode.",
 )
 @click.option("--model", type=MODEL, metavar="MODEL", help="As for beamsplit evaluate.")
 @with_strategies("Two strategies to compare, such as bs,dbs; see beamsplit evaluate.")
@@ -66,6 +76,7 @@ def study() -> None:
     show_default=True,
     help="Maximum number of tokens in an output.",
 )
+@MIN_LENGTH
 @with_settings
 @click.option(
     "--votes", type=int, default=5, show_default=True, metavar="N", help="Number of votes per item."
@@ -161,8 +172,8 @@ def _text(name: str, text: str) -> str:
 def _lists(asked: dict[str, Any], settings: RunSettings) -> ListPair:
     from beamsplit.study.making import lists_from_files, lists_from_strategies
 
-    given = [name for name in ("beams", "groups", "strength", "diversity") if asked[name] is not None]
-    if asked["saved"] and (asked["strategies"] or asked["model"] or given):
+    decodes = asked["strategies"] or asked["model"] or asked["min_length"] or given_for_strategies(asked)
+    if asked["saved"] and decodes:
         raise ArgumentError("give --lists twice, or --model with two --strategies, not both")
     if asked["saved"]:
         task = None if asked["task"] is None else Path(asked["task"])
@@ -176,7 +187,7 @@ def _lists(asked: dict[str, Any], settings: RunSettings) -> ListPair:
 def _content(asked: dict[str, Any]) -> dict[str, Any]:
     """Return what an experiment's file would say."""
     content = {name: asked[name] for name in ("task", "model", "max_length")}
-    return {**content, "methods": strategy_tables(asked)}
+    return {**content, "min_length": asked["min_length"] or 0, "methods": strategy_tables(asked)}
 
 
 # Links
@@ -190,8 +201,8 @@ def _links_json(made: Store) -> str:
 
 def _created(location: str, made: Store) -> str:
     return (
-        f"{len(made.items())} items, {made.study.rules.votes} votes each. Paths of the links, at the address "
-        f"that you serve it:\n\n{_link_lines(made)}\nNext: beamsplit study serve {_shown(location)}\n"
+        f"{len(made.items())} items, {made.study.rules.votes} votes each. Links, to be put after the address "
+        f"of your server:\n\n{_link_lines(made)}\nNext: beamsplit study serve {_shown(location)}\n"
     )
 
 

@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from beamsplit.cli.options import FILE, LONGEST, MODEL, show, with_settings
+from beamsplit.cli.options import (
+    FILE,
+    LONGEST,
+    MIN_LENGTH,
+    MODEL,
+    show,
+    with_format,
+    with_settings,
+    write_formats,
+)
 from beamsplit.diversity.names import TERMS, quick_terms
-from beamsplit.files import write_bytes
 from beamsplit.strategies.defaults import DEFAULTS
 
 if TYPE_CHECKING:
@@ -25,7 +33,7 @@ __all__ = ["tune"]
     required=True,
     type=FILE,
     metavar="TASK",
-    help="A .jsonl file of inputs and references, or the name of a task.",
+    help="A .jsonl file of inputs with references, or the name of a task.",
 )
 @click.option("--model", required=True, type=MODEL, metavar="MODEL", help="As for beamsplit evaluate.")
 @click.option(
@@ -83,6 +91,8 @@ __all__ = ["tune"]
     metavar="N",
     help="Maximum number of tokens in an output.",
 )
+@MIN_LENGTH
+@click.option("--unique", is_flag=True, help="Leave out outputs that an earlier group has found.")
 @with_settings
 @click.option(
     "--seed",
@@ -95,10 +105,17 @@ __all__ = ["tune"]
     "--out",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Write tune.json and tune.md to this folder.",
+    help="Write tune.md, tune.tex, tune.csv and tune.json to this folder.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-def tune(out: Path | None, as_json: bool, terms: str | None, settings: RunSettings, **asked: Any) -> None:
+@with_format
+def tune(
+    out: Path | None,
+    kind: str,
+    terms: str | None,
+    min_length: int | None,
+    settings: RunSettings,
+    **asked: Any,
+) -> None:
     """Search for the best term, number of groups and strength of Diverse Beam Search on validation data.
 
     Prints the settings that no other beats in both quality and diversity, beside beam search of the same
@@ -116,14 +133,18 @@ def tune(out: Path | None, as_json: bool, terms: str | None, settings: RunSettin
     beamsplit tune --task valid.jsonl --model en-fr
     beamsplit tune --task valid.jsonl --model en-fr --target diversity --keep 0.95 --out results/
     """  # noqa: D301 (click wants the character)
-    from beamsplit.evaluation import tuning
+    from beamsplit.evaluation import recommending, tuning
 
     chosen = () if terms is None else tuple(term.strip() for term in terms.split(","))
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)  # if that is refused, better now than after all the work
-    found = tuning.tune(tuning.Tuning(terms=chosen, **asked), settings)
-    text, figures = tuning.report(found), json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+    found = tuning.tune(tuning.Tuning(terms=chosen, min_length=min_length or 0, **asked), settings)
+    formats = {
+        "markdown": recommending.report(found),
+        "latex": recommending.report_latex(found),
+        "csv": recommending.to_csv(found),
+        "json": json.dumps(found, indent=1, ensure_ascii=False) + "\n",
+    }
     if out is not None:
-        write_bytes(out / "tune.json", figures.encode())
-        write_bytes(out / "tune.md", text.encode())
-    show(figures if as_json else text, is_markdown=not as_json)
+        write_formats(formats, out, "tune")
+    show(formats[kind], is_markdown=kind == "markdown")

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from beamsplit.lazy import package_getattr
+from beamsplit.lazy import package_dir, package_getattr
 
 if TYPE_CHECKING:
     from beamsplit.diversity.cumulative import Cumulative
@@ -24,3 +24,4 @@ __getattr__ = package_getattr(
         "beamsplit.diversity.term": "Diversity Earlier Similarity SoftTerm",
     },
 )
+__dir__ = package_dir(__all__)

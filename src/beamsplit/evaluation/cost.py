@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
@@ -41,7 +41,7 @@ def cost(experiment: Experiment, model: StepModel, inputs: Inputs, device: str |
         seconds: dict[str, list[float]] = {method.name: [] for method in methods}
         for _ in range(turns + 1):
             for method in methods:
-                seconds[method.name].append(_seconds(model, method, batch, experiment.max_length))
+                seconds[method.name].append(_seconds(model, method, batch, _lengths(experiment)))
                 bar.advance()
         # The first turn pays for what is set up once.
         seconds = {name: taken[1:] for name, taken in seconds.items()}
@@ -62,10 +62,21 @@ def cost(experiment: Experiment, model: StepModel, inputs: Inputs, device: str |
         }
 
 
-def _seconds(model: StepModel, method: Method, inputs: Inputs, max_length: int) -> float:
+class _Lengths(TypedDict):
+    """The options of `decode` that all methods have."""
+
+    max_length: int
+    min_length: int
+
+
+def _lengths(experiment: Experiment) -> _Lengths:
+    return {"max_length": experiment.max_length, "min_length": experiment.min_length}
+
+
+def _seconds(model: StepModel, method: Method, inputs: Inputs, lengths: _Lengths) -> float:
     guided, strategy = method.make(model)
     begin = time.perf_counter()
-    decode(guided, inputs, strategy, max_length=max_length, unique=method.spec.unique)
+    decode(guided, inputs, strategy, unique=method.spec.unique, **lengths)
     return time.perf_counter() - begin
 
 
@@ -82,12 +93,12 @@ def _memory(experiment: Experiment, method: Method, inputs: Inputs, device: str 
     if not experiment.model:
         return {}
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        job = pool.submit(_peak, experiment.model, method, inputs, experiment.max_length, device)
+        job = pool.submit(_peak, experiment.model, method, inputs, _lengths(experiment), device)
         peak = job.result()
     return {} if peak is None else {"peak_megabytes": peak}
 
 
-def _peak(name: str, method: Method, inputs: Inputs, max_length: int, device: str | None) -> float | None:
+def _peak(name: str, method: Method, inputs: Inputs, lengths: _Lengths, device: str | None) -> float | None:
     """Return the most memory that decoding takes beyond the loaded model, in this process.
 
     Return None where the system does not say.
@@ -96,10 +107,10 @@ def _peak(name: str, method: Method, inputs: Inputs, max_length: int, device: st
     if device is not None and torch.device(device).type == "cuda":
         before = torch.cuda.memory_allocated(device)
         torch.cuda.reset_peak_memory_stats(device)
-        _seconds(model, method, inputs, max_length)
+        _seconds(model, method, inputs, lengths)
         return (torch.cuda.max_memory_allocated(device) - before) / _MEGABYTE
     low = _high_water(reset=True)
-    _seconds(model, method, inputs, max_length)
+    _seconds(model, method, inputs, lengths)
     high = _high_water()
     return None if low is None or high is None else (high - low) / _MEGABYTE
 

@@ -33,7 +33,7 @@ def data_folder(given: AnyPath | None = None) -> Path:
     """Return the data folder: the one given, else the environment variable BEAMSPLIT_DATA."""
     chosen = given or os.environ.get("BEAMSPLIT_DATA")
     if not chosen:
-        raise ArgumentError("no data folder: give one as an option, or set BEAMSPLIT_DATA to it")
+        raise ArgumentError("no data folder: give one (--data), or set BEAMSPLIT_DATA to it")
     folder = Path(chosen).expanduser()
     if not folder.is_dir():
         name = "the data folder" if given else "BEAMSPLIT_DATA"

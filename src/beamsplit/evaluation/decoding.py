@@ -37,11 +37,14 @@ def decode_cached(
     *,
     max_length: int,
     cache: Cache,
+    min_length: int = 0,
     seed: int = 0,
     batch_size: int = BATCH_SIZE,
 ) -> list[Hypotheses]:
     """Return the method's lists for these inputs; decode those that the cache lacks, and keep them."""
-    file = cache.file(model, {**method.description, "max_length": max_length, "seed": seed})
+    # Only if there is one, so that lists from before there was a least length are still found.
+    least = {"min_length": min_length} if min_length else {}
+    file = cache.file(model, {**method.description, "max_length": max_length, **least, "seed": seed})
     keys = [_digest(each) for each in inputs]
     missing = [index for index, key in enumerate(keys) if key not in file.lists]
     if not missing:
@@ -60,6 +63,7 @@ def decode_cached(
             batch_size=batch_size,
             on_batch=keep,
             max_length=max_length,
+            min_length=min_length,
             # A seed of its own, from its content: what an input gets must not depend on what the cache had.
             seed=[seed + int(keys[index][:8], 16) for index in missing],
             unique=method.spec.unique,

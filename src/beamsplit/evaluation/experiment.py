@@ -54,6 +54,8 @@ class Experiment:
     distinct: tuple[int, ...] = (1, 2, 3, 4)
     limit: int | None = None
     max_length: int = DEFAULTS["experiment"].max_length
+    min_length: int = 0
+    """The fewest tokens of an output."""
     seeds: tuple[int, ...] = (0,)
     """Methods that sample are run once for each, and their figures are the means."""
     split: bool = False
@@ -105,7 +107,7 @@ def _check(made: Experiment, source: str) -> None:
     for name, least in (("oracle", 1), ("distinct", 1), ("seeds", 0)):
         for value in getattr(made, name):
             checks.at_least(f"{name} in {source}", value, least)
-    checks.at_least(f"max_length in {source}", made.max_length, 1)
+    _check_lengths(made, source)
     if made.limit is not None:
         checks.at_least(f"limit in {source}", made.limit, 1)
     if not made.seeds:
@@ -113,6 +115,16 @@ def _check(made: Experiment, source: str) -> None:
     if not made.model and any(isinstance(method, Method) for method in made.methods):
         raise ArgumentError(f"{source} has no 'model': every experiment that decodes needs one")
     _check_cost(made.cost, source)
+
+
+def _check_lengths(made: Experiment, source: str) -> None:
+    checks.at_least(f"max_length in {source}", made.max_length, 1)
+    checks.at_least(f"min_length in {source}", made.min_length, 0)
+    if made.min_length > made.max_length:
+        raise ArgumentError(
+            f"min_length in {source} is {made.min_length}, and max_length is {made.max_length}: "
+            "give a smaller min_length or a larger max_length"
+        )
 
 
 def _check_kinds(made: Experiment, source: str) -> None:

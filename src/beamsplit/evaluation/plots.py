@@ -1,9 +1,12 @@
-"""Results as pictures, for reports and pages; which there are depends on what was measured.
+"""Draw results as pictures, for reports and pages; which there are depends on what was measured.
 
 oracle           the best of k against k
 tradeoff         quality against diversity
 complexity       gains over the first method, by complexity of the picture
 sweep-DBS        what comes of the setting that the methods of the family DBS vary
+
+Without references there is no quality: the tradeoff is that of likelihood against diversity, and gains are
+those in diversity.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from numpy.typing import NDArray
 
 from beamsplit import extras
 from beamsplit.errors import ArgumentError
-from beamsplit.evaluation.tables import BY, NAMES, text_metrics
+from beamsplit.evaluation.blocks import BY, NAMES, has_references, text_metrics
 from beamsplit.files import write_bytes
 
 if TYPE_CHECKING:
@@ -189,6 +192,14 @@ def _quality(results: Results) -> _Measured | None:
     return _Measured(f"{_named(metrics[0])}, {_best_of(k)}", by_method)
 
 
+def _likelihood(results: Results) -> _Measured | None:
+    """Return the log-probability of first outputs, which stands for quality if there are no references."""
+    name = "top_log_prob"
+    if has_references(results) or name not in results["figures"]:
+        return None
+    return _Measured("mean log-probability of the first output", results["figures"][name])
+
+
 def _diversity(results: Results) -> _Measured | None:
     names = [name for name in results["figures"] if "_distinct_" in name]
     if not names:
@@ -251,7 +262,7 @@ def _oracle(results: Results) -> Figure | None:
 
 
 def _tradeoff(results: Results) -> Figure | None:
-    quality, diversity = _quality(results), _diversity(results)
+    quality, diversity = _quality(results) or _likelihood(results), _diversity(results)
     if quality is None or diversity is None:
         return None
     figure, [axes] = _panels(results, 1, height=5.4)
@@ -271,7 +282,8 @@ def _tradeoff(results: Results) -> Figure | None:
 
 
 def _complexity(results: Results) -> Figure | None:
-    found = {by: [_quality(part) for part in parts.values()] for by, parts in results["parts"].items()}
+    gained = _quality if has_references(results) else _diversity
+    found = {by: [gained(part) for part in parts.values()] for by, parts in results["parts"].items()}
     measured = {by: [each for each in parts if each] for by, parts in found.items() if any(parts)}
     first, *others = results["methods"]
     if not measured or not others or not _few(results):

@@ -76,6 +76,8 @@ def run(experiment: Experiment, settings: RunSettings, model: StepModel | None =
         "items": len(task.ids),
         "refused": prepared.refused,
         "references": _extremes(map(len, task.references)),
+        # Only if there is one, so that results are as they were before there was a least length.
+        **({"min_length": experiment.min_length} if experiment.min_length else {}),
         "seeds": list(experiment.seeds),
         "methods": {
             method.name: {**method.description, "family": method.family, "varied": dict(method.varied)}
@@ -114,6 +116,8 @@ def prepare(
 ) -> Prepared:
     """Read the task and load the model; the task needs no references if nothing is scored."""
     whole = read_task(experiment.task, lambda: data_folder(settings.data), scored=scored)
+    if scored and not whole.has_references:
+        _check_unscored(experiment)
     task = whole.some(settings.limit or experiment.limit)
     if all(isinstance(method, Saved) for method in experiment.methods):
         return Prepared(task, None, 0)
@@ -122,22 +126,37 @@ def prepare(
         if isinstance(method, Method):
             # Raise now if the model lacks what a method needs, not when its turn comes.
             method.make(model)
+    if task.folder is not None and features_of(model) is not None:
+        task = task.as_pictures()
     if task.pictures:
         task = _looked_at(task, model)
     accepted = _accepted(model, task)
     if fingerprint(model) is None:
         print(
-            f"lists of {type(model).__name__} are not kept: give it a `fingerprint`, a text that is another "
-            "when its outputs are",
+            f"lists of {type(model).__name__} are not kept for later runs: give the model a `fingerprint`, "
+            "a text that changes whenever its outputs may change",
             file=sys.stderr,
         )
     return Prepared(task.only(accepted), model, len(task.ids) - len(accepted))
 
 
+def _check_unscored(experiment: Experiment) -> None:
+    """Raise if a figure was asked for that needs references."""
+    metrics = ", ".join([*experiment.metrics, *(["mbr"] if experiment.mbr else [])])
+    if metrics:
+        raise ArgumentError(
+            f"{experiment.task} has no references, which metrics of quality need ({metrics}): "
+            "give references, or leave these metrics out"
+        )
+
+
 def _looked_at(task: Task, model: Any) -> Task:
     features = features_of(model)
     if features is None:
-        raise ArgumentError(f"{task.name} has pictures, and {type(model).__name__} does not look at any")
+        raise ArgumentError(
+            f"{task.name} has pictures, and {type(model).__name__} takes no pictures: "
+            "give another model, such as captioner"
+        )
     return replace(task, inputs=features(list(task.inputs)).cpu(), pictures=False)
 
 
@@ -147,7 +166,10 @@ def _accepted(model: Any, task: Task) -> list[int]:
     inputs = enumerate(task.inputs)
     accepted = [index for index, each in inputs if accepts is None or accepts(each)]
     if not accepted:
-        raise ArgumentError(f"{type(model).__name__} takes none of the {len(task.ids)} inputs of {task.name}")
+        raise ArgumentError(
+            f"{type(model).__name__} accepts none of the {len(task.ids)} inputs of {task.name}: "
+            "give other inputs, or another model"
+        )
     return accepted
 
 
@@ -168,7 +190,7 @@ def _parts(task: Task) -> dict[str, dict[str, list[int]]]:
     }
 
 
-# ListsByMethod
+# Lists
 
 
 def lists_of(
@@ -186,6 +208,7 @@ def lists_of(
             task.inputs,
             method,
             max_length=experiment.max_length,
+            min_length=experiment.min_length,
             cache=Cache(settings.cache),
             seed=seed,
             batch_size=settings.batch_size,
@@ -230,7 +253,7 @@ def _oracles(asked: Sequence[int], lists: ListsByMethod) -> tuple[int, ...]:
     return tuple(dict.fromkeys(min(k, longest) for k in asked))
 
 
-# ListsByMethod to look at
+# Lists to look at
 
 
 def _shown_examples(

@@ -98,6 +98,8 @@ def _of_texts(
     experiment: Experiment, lists: ListsByMethod, cache: Path, unavailable: dict[str, str]
 ) -> Iterator[Measured]:
     chosen = {name: _kept(name, cache) for name in experiment.metrics}
+    if not chosen:
+        return  # without a bar of nothing
     # Method by method, since several metrics look at the same tokens of a method's texts.
     scores: dict[str, dict[str, list[list[Score]]]] = {name: {} for name in chosen}
     with Progress("scoring").bar(len(lists) * len(chosen)) as bar:

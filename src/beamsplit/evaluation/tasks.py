@@ -1,4 +1,4 @@
-"""Read tasks: inputs, and references for them."""
+"""Read tasks: inputs, and references for them where there are any."""
 
 from __future__ import annotations
 
@@ -13,25 +13,40 @@ from torch import Tensor
 from beamsplit.errors import ArgumentError
 from beamsplit.evaluation.datasets import read_described_lines, read_pair_lines
 from beamsplit.evaluation.features import read_features, read_projection
-from beamsplit.files import read_json_objects
+from beamsplit.files import read_json_objects, read_lines
 from beamsplit.models.text import normalised
 
-__all__ = ["TASKS", "Task", "check_once", "read_task"]
+__all__ = ["TASKS", "Task", "check_once", "has_references", "read_plain_lines", "read_task"]
+
+_JSON, _TEXT = ".jsonl", ".txt"
+_LINE = '{"input": ..., "references": [...]}'
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """Inputs for a model, with references."""
+    """Inputs for a model, with references or without."""
 
     name: str
     ids: tuple[str, ...]
     inputs: Sequence[Any] | Tensor
     """Texts, the features of pictures, or whatever else a model takes."""
     references: tuple[tuple[str, ...], ...]
+    """Those of each input; of a task without references, an empty tuple each."""
     difficulty: tuple[float, ...] | None = None
     """How hard people find the inputs, where that is known."""
     pictures: bool = False
     """Whether inputs are paths of pictures, for a model to look at."""
+    folder: Path | None = None
+    """The folder of a plain text file, whose lines are paths if the model takes pictures."""
+
+    @property
+    def has_references(self) -> bool:
+        return any(self.references)
+
+    def as_pictures(self) -> Task:
+        """Return the task with its lines as the paths of pictures."""
+        assert self.folder is not None
+        return replace(self, inputs=[self.folder / line for line in self.inputs], pictures=True)
 
     def some(self, count: int | None) -> Task:
         """Return so many inputs, evenly spread: files are often in the order of length."""
@@ -43,13 +58,12 @@ class Task:
     def only(self, indices: Sequence[int]) -> Task:
         """Return the task with these inputs alone."""
         difficulty, inputs = self.difficulty, self.inputs
-        return Task(
-            name=self.name,
+        return replace(
+            self,
             ids=tuple(self.ids[index] for index in indices),
             inputs=inputs[list(indices)] if isinstance(inputs, Tensor) else [inputs[p] for p in indices],
             references=tuple(self.references[index] for index in indices),
             difficulty=None if difficulty is None else tuple(difficulty[index] for index in indices),
-            pictures=self.pictures,
         )
 
 
@@ -111,15 +125,32 @@ TASKS: dict[str, Callable[[Path], Task]] = {
 
 
 def read_task(name: str, folder: Callable[[], Path], *, scored: bool = True) -> Task:
-    """Return a task by its name, whose data are in the folder, or from a .jsonl file.
+    """Return a task by its name, whose data are in the folder, or from a .jsonl or .txt file.
 
-    A file needs references only if outputs are scored.
+    If outputs are scored, either all lines of a .jsonl file need references, or none may have any.
     """
     if name in TASKS:
         return TASKS[name](folder())
-    if Path(name).suffix == ".jsonl":
-        return _own(Path(name), scored)
-    raise ArgumentError(f"there is no task {name!r}: there are {', '.join(TASKS)}, or give a .jsonl file")
+    return _plain(Path(name)) if _extension(name) == _TEXT else _own(Path(name), scored)
+
+
+def has_references(name: str) -> bool:
+    """Return whether a task has references. All tasks with names have; a plain text file has none."""
+    if name in TASKS:
+        return True
+    if _extension(name) == _TEXT:
+        return False
+    return any("references" in entry for _, entry in read_json_objects(Path(name), _LINE))
+
+
+def _extension(name: str) -> str:
+    """Return the extension of a file of inputs. Raise if it is not one of a task."""
+    found = Path(name).suffix
+    if found not in (_JSON, _TEXT):
+        raise ArgumentError(
+            f"there is no task {name!r}: there are {', '.join(TASKS)}, or give a .jsonl or .txt file"
+        )
+    return found
 
 
 def _own(path: Path, scored: bool) -> Task:
@@ -128,13 +159,15 @@ def _own(path: Path, scored: bool) -> Task:
     They may have an "id", and a "difficulty" by which to split. Pictures have their path under "image"
     instead of an "input". A user's model may take inputs that are no texts.
     """
-    entries = list(read_json_objects(path, '{"input": ..., "references": [...]}'))
+    entries = list(read_json_objects(path, _LINE))
     for where, entry in entries:
         _check_input(entry, where)
-        if scored or "references" in entry:
-            _check_references(entry.get("references"), where)
+        if "references" in entry:
+            _check_references(entry["references"], where)
         if ("image" in entry) != ("image" in entries[0][1]):
             raise ArgumentError(f'{where} is not as the first: give all an "image", or all an "input"')
+    if scored:
+        _check_all_or_none(entries)
     ids = tuple(str(entry.get("id", where.line_index)) for where, entry in entries)
     check_once(ids, path)
     found = [entry for _, entry in entries]
@@ -146,6 +179,26 @@ def _own(path: Path, scored: bool) -> Task:
         difficulty=_difficulties(entries),
         pictures="image" in found[0],
     )
+
+
+def _plain(path: Path) -> Task:
+    """Read a text file with an input a line."""
+    lines = read_plain_lines(path)
+    return Task(
+        name=path.stem,
+        ids=tuple(lines),
+        inputs=list(lines.values()),
+        references=((),) * len(lines),
+        folder=path.parent,
+    )
+
+
+def read_plain_lines(path: Path) -> dict[str, str]:
+    """Return the lines of a text file that are not blank, by their ids: the numbers of lines, from 0."""
+    found = {str(number): line.strip() for number, line in enumerate(read_lines(path)) if line.strip()}
+    if not found:
+        raise ArgumentError(f"{path} is empty: give one input a line")
+    return found
 
 
 def check_once(ids: Sequence[str], path: Path) -> None:
@@ -164,11 +217,22 @@ def _check_input(entry: Mapping[str, Any], where: str) -> None:
         raise ArgumentError(f'{where} has no path under "image"')
 
 
+def _check_all_or_none(entries: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+    """Raise if some lines have references and others have none."""
+    bare = [where for where, entry in entries if "references" not in entry]
+    if bare and len(bare) < len(entries):
+        raise ArgumentError(
+            f'{bare[0]} has no "references", and other lines have some: give references to all, or to none'
+        )
+
+
 def _check_references(references: Any, where: str) -> None:
     if not isinstance(references, list) or not all(isinstance(each, str) for each in references):
         raise ArgumentError(f'{where} has no list of texts under "references"')
     if not references:
-        raise ArgumentError(f"{where} has no references: give one at least")
+        raise ArgumentError(
+            f'{where} has no references: give one at least, or leave "references" out of all lines'
+        )
     if not all(each.strip() for each in references):
         raise ArgumentError(f"{where} has an empty reference: leave it out")
 

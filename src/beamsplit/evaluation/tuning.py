@@ -1,7 +1,7 @@
 """Search settings of Diverse Beam Search on a validation set: term, number of groups, strength.
 
 tune(Tuning(task="valid.jsonl", model="en-fr"), RunSettings())      what was tried and what to take, for JSON
-report(...)                                                       the same for people
+recommending.report(...)                                            the same for people
 
 Quality is the best of the first k by a metric of texts, diversity a figure of whole lists. Optuna looks for
 settings that are good at both; among those that no other beats, the front, the target chooses.
@@ -9,41 +9,49 @@ settings that are good at both; among those that no other beats, the front, the 
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
 import beamsplit
 from beamsplit import checks, metrics
-from beamsplit.diversity.names import TERMS, needs_word_vectors, quick_terms, term_class, term_defaults
+from beamsplit.diversity.names import (
+    TERMS,
+    needs_word_vectors,
+    quick_terms,
+    term_defaults,
+)
 from beamsplit.errors import ArgumentError
 from beamsplit.evaluation.experiment import Experiment, experiment_of
 from beamsplit.evaluation.figures import signatures
 from beamsplit.evaluation.methods import read_methods
+from beamsplit.evaluation.recommending import (
+    Setting,
+    setting_command,
+    setting_python,
+    setting_toml,
+    setting_words,
+)
 from beamsplit.evaluation.running import Prepared, RunSettings, lists_of, prepare
 from beamsplit.evaluation.scoring import Measured, check_metrics, measured
-from beamsplit.evaluation.tables import column_table, title
+from beamsplit.evaluation.tasks import has_references
 from beamsplit.extras import need
 from beamsplit.metrics import Score
 from beamsplit.model import StepModel, word_vectors_of
 from beamsplit.strategies.defaults import DEFAULTS
 
-__all__ = ["TARGETS", "Point", "Tuning", "choose", "front", "report", "tune"]
+__all__ = ["TARGETS", "Point", "Tuning", "choose", "front", "tune"]
 
 TARGETS = {  # with the note for the case that no setting meets it
     "quality": "No setting is better than beam search",
     "diversity": "No setting is more diverse than beam search and keeps {keep:g} of its quality",
-    "balance": "No setting gains more than it loses beside beam search",
+    "balance": "No setting gains more than it loses, compared with beam search",
 }
 _STRENGTHS = (0.05, 3.0)
 _FIRST = (0.5, 0.2, 0.8)  # strengths: the paper's, and the ends of the range it recommends
 _PATIENCE = 10  # proposals a trial, since the search may propose what was tried before
-
-Setting = Mapping[str, Any]
-"""A method's table, as in an experiment."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +74,9 @@ class Tuning:
     terms: tuple[str, ...] = ()
     """By name; all that are not slow, unless you say."""
     max_length: int = Experiment.max_length
+    min_length: int = 0
+    unique: bool = False
+    """Whether groups leave out what an earlier one has found."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -75,7 +86,7 @@ class Tuning:
             raise ArgumentError(f"k is {self.k}, and lists are of {self.beams}: give 1 to {self.beams}")
         _check_known("target", self.target, TARGETS)
         for term in self.terms:
-            _check_known("term", term, TERMS)
+            _check_term(term)
         if self.keep is not None and self.target != "diversity":
             raise ArgumentError(f"keep is for the target 'diversity', not {self.target!r}: leave it out")
         checks.fraction("keep", self.share)
@@ -83,6 +94,15 @@ class Tuning:
     @property
     def share(self) -> float:
         return 0.98 if self.keep is None else self.keep
+
+
+def _check_term(term: str) -> None:
+    name, colon, _ = term.partition(":")
+    if colon and name in TERMS:
+        raise ArgumentError(
+            f"terms has {term!r}: give {name!r} alone, since its settings are what is searched for"
+        )
+    _check_known("term", term, TERMS)
 
 
 def _check_known(name: str, value: str, known: Collection[str]) -> None:
@@ -109,6 +129,11 @@ def tune(tuning: Tuning, settings: RunSettings, model: StepModel | None = None) 
     """Return what was tried, the front and what suits the target. A `model` replaces the named one."""
     need("optuna", "tuning", "evaluate")  # before anything is decoded
     experiment = _experiment(tuning)
+    if not has_references(tuning.task):
+        raise ArgumentError(
+            f"{tuning.task} has no references, which quality is measured by: give references; "
+            "beamsplit evaluate compares settings by their diversity alone"
+        )
     prepared = prepare(experiment, settings, model)
     terms = _terms(tuning, prepared.model)
     measure = partial(_measure, experiment, prepared, settings)
@@ -122,6 +147,7 @@ def tune(tuning: Tuning, settings: RunSettings, model: StepModel | None = None) 
         "items": len(prepared.task.ids),
         "refused": prepared.refused,
         "max_length": tuning.max_length,
+        "min_length": tuning.min_length,
         "seed": tuning.seed,
         "target": {"name": tuning.target} | ({"keep": tuning.share} if tuning.target == "diversity" else {}),
         "figures": [each.metric.name for each in beam.measured],
@@ -132,8 +158,10 @@ def tune(tuning: Tuning, settings: RunSettings, model: StepModel | None = None) 
         "recommended": {
             **chosen.entry,
             "against_beam_search": _against(beam, chosen, settings.draws),
-            "toml": _toml(chosen.setting),
-            "python": _python(chosen.setting),
+            "toml": setting_toml(chosen.setting),
+            "python": setting_python(chosen.setting, tuning, _first_text(prepared), loads=model is None),
+            # A model that was given cannot be had by its name.
+            **({} if model is not None else {"command": setting_command(chosen.setting, tuning, settings)}),
         },
         "note": note,
     }
@@ -163,13 +191,13 @@ def choose(points: Sequence[Point], beam: Point, target: str, keep: float) -> tu
     best = max(allowed, key=worth) if allowed else max(points, key=lambda each: each.quality)
     if allowed and worth(best) > worth(beam):
         return best, ""
-    return best, f"{TARGETS[target].format(keep=keep)}: this one comes nearest."
+    return best, f"{TARGETS[target].format(keep=keep)}. The one that is recommended comes closest."
 
 
 def _gain(value: float, before: float) -> float:
     if not before:
         raise ArgumentError(
-            "beam search has a figure of 0, to which no gain is relative: take another target"
+            "beam search has a figure of 0, so there is no relative gain over it: take another target"
         )
     return value / before - 1
 
@@ -201,6 +229,7 @@ def _experiment(tuning: Tuning) -> Experiment:
         "lists": [asked[1] or asked[3]],
         "distinct": [int(asked[2] or 1)],
         "max_length": tuning.max_length,
+        "min_length": tuning.min_length,
         "methods": {"beam search": _beam_search(tuning)},
     }
     made = experiment_of(content, "tuning")
@@ -209,7 +238,12 @@ def _experiment(tuning: Tuning) -> Experiment:
 
 
 def _beam_search(tuning: Tuning) -> Setting:
-    return {"strategy": "bs", "beams": tuning.beams}
+    return {"strategy": "bs", "beams": tuning.beams, **_options(tuning)}
+
+
+def _options(tuning: Tuning) -> dict[str, Any]:
+    """Return what all settings have in common."""
+    return {"unique": True} if tuning.unique else {}
 
 
 def _terms(tuning: Tuning, model: StepModel | None) -> Sequence[str]:
@@ -258,8 +292,8 @@ def _search(tuning: Tuning, terms: Sequence[str], measure: Callable[[str, Settin
     found: dict[str, Point] = {}
     for _ in range(_PATIENCE * tuning.trials):
         trial = study.ask()
-        setting = _proposed(trial, divisors, terms)
-        key = _words(setting)
+        setting = {**_proposed(trial, divisors, terms), **_options(tuning)}
+        key = setting_words(setting)
         if key not in found:
             found[key] = measure(f"{len(found) + 1}/{tuning.trials} {key}", setting)
         study.tell(trial, (found[key].quality, found[key].diversity))
@@ -295,67 +329,6 @@ def _parameter(term: str, setting: str) -> str:
     return f"{term}.{setting}"
 
 
-# For people
-
-
-def report(found: Mapping[str, Any]) -> str:
-    """Return the front beside beam search, and the recommendation, as Markdown."""
-    chosen = found["recommended"]
-
-    def name(entry: Mapping[str, Any]) -> str:
-        words = _words(entry["setting"])
-        return f"{words} (recommended)" if entry["setting"] == chosen["setting"] else words
-
-    rows = [found["beam_search"], *found["front"]]
-    kinds = dict(zip(found["figures"], ("quality", "diversity"), strict=True))
-    figures = {figure: {name(each): {"value": each[kind]} for each in rows} for figure, kind in kinds.items()}
-    gains = [
-        f"{title(figure)} "
-        + "{difference:+.2g} [{low:+.2g} to {high:+.2g}]".format(**chosen["against_beam_search"][kind])
-        for figure, kind in kinds.items()
-    ]
-    target, keep = found["target"]["name"], found["target"].get("keep")
-    kept = f" that keeps {keep:g} of beam search's quality" if keep else ""
-    refused = f" ({found['refused']} that it does not take are left out)" if found["refused"] else ""
-    paragraphs = [
-        f"## Diverse Beam Search, tuned for {target}{kept}",
-        f"{found['items']} inputs of {found['task']}, model {found['model']}{refused}. "
-        f"Of {len(found['trials'])} settings, those that no other beats:",
-        "\n".join(column_table({"figures": figures}, found["figures"])),
-        *([found["note"]] if found["note"] else []),
-        f"For an experiment, and for Python:\n\n```toml\n{chosen['toml']}```",
-        f"```python\n{chosen['python']}\n```",
-        f"Beside beam search: {', '.join(gains)} (95%, paired bootstrap). "
-        "The inputs that it was chosen on flatter it: confirm it on others, with `beamsplit evaluate`.",
-    ]
-    return "\n\n".join(paragraphs) + "\n"
-
-
-def _words(setting: Setting) -> str:
-    """Return a setting as a short line."""
-    if setting["strategy"] == "bs":
-        return "beam search"
-    settings = "".join(f" ({name} {value})" for name, value in _term_settings(setting).items())
-    groups = f"{setting['groups']} groups of {setting['beams_per_group']}"
-    return f"{setting['diversity']['term']}{settings}, {groups}, strength {setting['strength']}"
-
-
-def _term_settings(setting: Setting) -> dict[str, Any]:
-    """Return the settings of the term."""
-    return {name: value for name, value in setting["diversity"].items() if name != "term"}
-
-
-def _toml(setting: Setting) -> str:
-    term = ", ".join(f"{name} = {json.dumps(value)}" for name, value in setting["diversity"].items())
-    plain = [f"{name} = {json.dumps(value)}" for name, value in setting.items() if name != "diversity"]
-    return "\n".join(["[methods.DBS]", *plain, f"diversity = {{ {term} }}", ""])
-
-
-def _python(setting: Setting) -> str:
-    term = setting["diversity"]["term"]
-    settings = ["vectors=model.word_vectors"] if needs_word_vectors(term) else []
-    settings += [f"{name}={value}" for name, value in _term_settings(setting).items()]
-    own = [f"{name}={setting[name]}" for name in ("groups", "beams_per_group", "strength")]
-    return (
-        f"DiverseBeamSearch({', '.join(own)}, diversity={term_class(term).__name__}({', '.join(settings)}))"
-    )
+def _first_text(prepared: Prepared) -> str | None:
+    first = prepared.task.inputs[0]
+    return first if isinstance(first, str) else None

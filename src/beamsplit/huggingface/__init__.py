@@ -6,16 +6,18 @@ decode(from_transformers(model, tokenizer), ["text"], strategy, max_length=20)
 decode(load("folder, hub name or file.gguf"), ["text"], strategy, max_length=20)
 """
 
-try:
-    import transformers  # noqa: F401
-except ImportError as error:
-    raise ImportError("beamsplit.huggingface needs transformers: pip install 'beamsplit[hf]'") from error
+from beamsplit.extras import need
 
-from beamsplit.huggingface.generate import diverse_beam_search
-from beamsplit.huggingface.loading import load
-from beamsplit.huggingface.model import TransformersModel, from_transformers
-from beamsplit.huggingface.output import DiverseBeamDecoderOnlyOutput, DiverseBeamEncoderDecoderOutput
-from beamsplit.huggingface.patch import install, uninstall
+need("transformers", "beamsplit.huggingface", "hf")
+
+from beamsplit.huggingface.generate import diverse_beam_search  # noqa: E402 (what is missing is said first)
+from beamsplit.huggingface.loading import load  # noqa: E402
+from beamsplit.huggingface.model import TransformersModel, from_transformers  # noqa: E402
+from beamsplit.huggingface.output import (  # noqa: E402
+    DiverseBeamDecoderOnlyOutput,
+    DiverseBeamEncoderDecoderOutput,
+)
+from beamsplit.huggingface.patch import install, uninstall  # noqa: E402
 
 __all__ = [
     "DiverseBeamDecoderOnlyOutput",

@@ -20,7 +20,7 @@ def check_cache(model: Any, kwargs: dict[str, Any]) -> None:
     """Raise unless the model keeps a cache whose rows can be repeated, permuted and dropped."""
     if hidden := _hidden_state(model, kwargs):
         raise ModelError(
-            f"{type(model).__name__} keeps {hidden} in its modules, out of reach for a search: "
+            f"{type(model).__name__} keeps {hidden} in its modules, where a search cannot reach it: "
             "it cannot be decoded by beams with this release of transformers"
         )
     caches = [kwargs[name] for name in _CACHE_NAMES if kwargs.get(name) is not None]

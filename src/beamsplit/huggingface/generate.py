@@ -19,6 +19,7 @@ from beamsplit.errors import ArgumentError, ModelError
 from beamsplit.huggingface.model import Prompt, TransformersModel, real_ends
 from beamsplit.huggingface.output import OutputRecorder, Returned, make_output
 from beamsplit.huggingface.processors import Processors, stop_by
+from beamsplit.huggingface.sampling import warn_of_unasked_sampling
 from beamsplit.huggingface.scoring import AsIn455, GenerationScorer
 from beamsplit.hypotheses import Hypotheses, Hypothesis
 from beamsplit.search.plan import Strategy
@@ -67,6 +68,9 @@ def diverse_beam_search(
 
     All other settings are those of `generate`. Returns what it returns: sequences, or, with
     return_dict_in_generate=True, its output for beams with `log_probs` and `groups` besides.
+
+    Warns once if it samples because the model's generation config or a pipeline says do_sample=True, and the
+    call does not say which it wants.
     """
     _refuse(generation_config, on_step)
     asked = _Request.of(
@@ -78,6 +82,8 @@ def diverse_beam_search(
         return_per_group,
     )
     sampling = bool(getattr(generation_config, "do_sample", False))
+    if sampling:
+        warn_of_unasked_sampling(model)
     processors = Processors(logits_processor, sampled_by=generation_config if sampling else None)
     prompt = Prompt(input_ids, model_kwargs, processors, generation_config, _rows_an_input(generation_config))
     prompts = prompt.input_ids[prompt.rows]
@@ -163,7 +169,7 @@ def _strength(strength: Any, config: Any, groups: int) -> tuple[float, ...]:
     given = _given(strength, config, "diversity_penalty", 0.0)
     if groups > 1 and strength is None and not given:
         raise ArgumentError(
-            f"num_beam_groups={groups} without a diversity_penalty makes groups that are all alike: "
+            f"num_beam_groups={groups} without a diversity_penalty makes groups that all find the same: "
             "give one, such as 0.5 (or 0.0 if that is what you want)"
         )
     return checks.strengths(given, groups, name="diversity_penalty")
@@ -234,11 +240,11 @@ def _refuse(config: Any, on_step: Any) -> None:
     for name in _NOT_HERE:
         if getattr(config, name, None):
             raise ArgumentError(
-                f"{name} is for another kind of search, and means nothing to this one: leave it out"
+                f"{name} is for another kind of search, and has no effect on this one: leave it out"
             )
     for name, off in _OTHER_SAMPLING.items():
         if getattr(config, "do_sample", False) and getattr(config, name, None) not in (None, off):
-            raise ArgumentError(f"{name} is not among the ways to sample here: use top_k, top_p or min_p")
+            raise ArgumentError(f"{name} cannot be used for sampling here: use top_k, top_p or min_p")
     if on_step is not None and not callable(on_step):
         raise ArgumentError(f"on_step must be a function of a step, not {checks.short_repr(on_step)}")
 

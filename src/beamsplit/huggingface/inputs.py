@@ -1,4 +1,4 @@
-"""Encoding of inputs: texts, pictures and sound, as arguments of `generate`."""
+"""Encoding of inputs: texts, messages, pictures and sound, as arguments of `generate`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,13 @@ from torch import Tensor
 
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
+from beamsplit.huggingface.chat import (
+    Conversation,
+    check_template,
+    read_conversations,
+    refused_messages,
+    render,
+)
 
 __all__ = ["encode"]
 
@@ -25,8 +32,38 @@ def encode(model: Any, processor: Any, inputs: Any) -> dict[str, Any]:
             f"{checks.short_repr(inputs)} must be turned into tensors first: give from_transformers the "
             "model's tokenizer or processor, or inputs that these have returned"
         )
-    encoded = _call(processor, _arguments(model, processor, inputs))
+    conversations = read_conversations(inputs)
+    if conversations is None:
+        encoded = _call(processor, _arguments(model, processor, inputs))
+    else:
+        encoded = _encode_chat(model, processor, conversations)
     return {name: _moved(value, model) for name, value in encoded.items()}
+
+
+def _encode_chat(model: Any, processor: Any, conversations: list[Conversation]) -> Mapping[str, Any]:
+    check_template(processor)
+    if _has_parts(conversations):  # pictures or sound among the words, which only the processor can place
+        with refused_messages():
+            encoded: Mapping[str, Any] = processor.apply_chat_template(
+                [[dict(message) for message in each] for each in conversations],
+                add_generation_prompt=True,
+                tokenize=True,
+                return_dict=True,
+                return_tensors="pt",
+                **_padding(model),
+            )
+        return encoded
+    texts = [render(processor, each) for each in conversations]
+    # The template has written all special tokens that there are.
+    return _call(processor, {**_padding(model), "text": texts, "add_special_tokens": False})
+
+
+def _has_parts(conversations: list[Conversation]) -> bool:
+    return any(
+        isinstance(message.get("content"), Sequence) and not isinstance(message["content"], str)
+        for conversation in conversations
+        for message in conversation
+    )
 
 
 def _call(processor: Any, arguments: dict[str, Any]) -> Mapping[str, Any]:
@@ -35,9 +72,10 @@ def _call(processor: Any, arguments: dict[str, Any]) -> Mapping[str, Any]:
     texts = arguments.get("text", ())
     if texts and getattr(tokenizer, "pad_token_id", 0) is None:
         others = {name: value for name, value in arguments.items() if not name.startswith("padding")}
-        if len(texts) > 1 and set(others) == {"text"}:
+        if len(texts) > 1 and set(others) <= {"text", "add_special_tokens"}:
             left = arguments.get("padding_side") == "left"
-            return _pad([tokenizer(text)["input_ids"] for text in texts], left)
+            specials = others.get("add_special_tokens", True)
+            return _pad([tokenizer(text, add_special_tokens=specials)["input_ids"] for text in texts], left)
         if len(texts) > 1:
             raise ArgumentError(
                 f"{len(texts)} texts need padding, and the tokenizer has no token for it: "
@@ -79,8 +117,8 @@ def _arguments(model: Any, processor: Any, inputs: Any) -> dict[str, Any]:
         return {**_padding(model), "text": inputs}
     if hasattr(processor, "convert_ids_to_tokens"):  # a tokenizer, which takes nothing else
         raise ArgumentError(
-            f"a tokenizer takes texts, not {checks.short_repr(inputs[0])}: give a text or a list of texts "
-            "(apply the chat template first), or ids as a tensor"
+            f"a tokenizer takes texts, not {checks.short_repr(inputs[0])}: give a text or a list of texts, "
+            "messages, or ids as a tensor"
         )
     extractor = getattr(processor, "feature_extractor", processor)
     if hasattr(extractor, "sampling_rate") and not hasattr(

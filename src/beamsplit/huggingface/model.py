@@ -14,6 +14,7 @@ from transformers.generation.utils import GenerationMixin
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
 from beamsplit.huggingface.cache import check_cache, has_rows, same_rows, select_rows
+from beamsplit.huggingface.chat import end_of_turn, has_template
 from beamsplit.huggingface.inputs import encode
 from beamsplit.huggingface.processors import Processors
 from beamsplit.model import Guided
@@ -75,10 +76,15 @@ class TransformersModel:
         end: Sequence[int] = (),
         to_text: Callable[[tuple[int, ...]], str] | None = None,
         observer: Observer | None = None,
+        chats: bool = False,
     ) -> None:
         self.end = list(end)
         self.to_text = to_text
         self.module = model
+        self.chats = chats
+        """Whether inputs may be messages: the tokenizer has a chat template."""
+        self.kind = "other" if model.config.is_encoder_decoder else "text"
+        """What it does, by which commands choose their defaults: go on with a text, or something else."""
         self.origin: str | None = None  # a hash of what outputs depend on besides the weights, if known
         self._prepare = prepare
         self._observer = observer
@@ -160,9 +166,12 @@ def _prefill(model: Any, input_ids: Tensor, config: Any, kwargs: dict[str, Any])
 def from_transformers(model: Any, processor: Any = None, **generation: Any) -> TransformersModel:
     """Make a model for `decode` and `steps` from a transformers model and its tokenizer or processor.
 
-    Inputs may be texts (one or a list), pictures, sound (arrays at the processor's sampling rate), a
-    dictionary of the processor's arguments (`{"text": [...], "images": [...]}`), or what the processor
-    returned.
+    Inputs may be texts (one or a list), messages for a chat model (`[{"role": "user", "content": "..."}]`,
+    or a list of such lists), pictures, sound (arrays at the processor's sampling rate), a dictionary of the
+    processor's arguments (`{"text": [...], "images": [...]}`), or what the processor returned.
+
+    Messages are written by the tokenizer's chat template, and the token by which it ends a turn is an end
+    beside those of the model.
 
     `generation` are settings of `generate` that change the probabilities of the next token, such as
     repetition_penalty=1.2. Otherwise those of the model's generation config apply, except
@@ -187,8 +196,9 @@ def from_transformers(model: Any, processor: Any = None, **generation: Any) -> T
     return TransformersModel(
         model,
         prepare,
-        end=_own_ends(model, generation),
+        end=_own_ends(model, processor, generation),
         to_text=decode and (lambda tokens: decode(list(tokens), skip_special_tokens=True)),
+        chats=has_template(processor),
     )
 
 
@@ -220,12 +230,18 @@ def _check(model: Any, processor: Any, generation: dict[str, Any]) -> None:
             )
 
 
-def _own_ends(model: Any, generation: dict[str, Any]) -> list[int]:
-    """Return the end tokens of the settings, or else of their generation config, or else of the model."""
+def _own_ends(model: Any, processor: Any, generation: dict[str, Any]) -> list[int]:
+    """Return the end tokens of the settings or of their generation config.
+
+    Without those, return the model's, and the one by which the chat template ends a turn.
+    """
     config = generation.get("generation_config")
-    named = [generation.get("eos_token_id"), getattr(config, "eos_token_id", None)]
-    ids = next((ids for ids in named if ids is not None), model.generation_config.eos_token_id)
-    return real_ends(model, ids)
+    for ids in (generation.get("eos_token_id"), getattr(config, "eos_token_id", None)):
+        if ids is not None:
+            return real_ends(model, ids)
+    ends = real_ends(model, model.generation_config.eos_token_id)
+    turn = end_of_turn(processor)
+    return ends if turn is None or turn in ends else [*ends, *real_ends(model, turn)]
 
 
 def real_ends(model: Any, ids: Any) -> list[int]:

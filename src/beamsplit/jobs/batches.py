@@ -18,7 +18,7 @@ from torch import Tensor
 from beamsplit import checks
 from beamsplit.decoding import decode
 from beamsplit.errors import ArgumentError
-from beamsplit.hypotheses import Hypotheses
+from beamsplit.hypotheses import Hypotheses, Results
 from beamsplit.model import StepModel
 from beamsplit.options import DecodeOptions, OptionArguments, Stop, shows_options
 from beamsplit.progress import Progress
@@ -44,7 +44,7 @@ def decode_in_batches(
     on_batch: OnBatch | None = None,
     progress: bool = False,
     **options: Unpack[OptionArguments],
-) -> list[Hypotheses]:
+) -> Results:
     """Decode more inputs than there is memory for at once; return what `decode` would, in the same order.
 
     Texts of like length go into one batch, since a batch takes as long as its longest. `on_batch` is called
@@ -61,7 +61,7 @@ def decode_in_batches(
             if on_batch is not None:
                 on_batch(indices, lists)
             bar.advance(len(indices))
-    return [found[index] for index in range(len(found))]
+    return Results(found[index] for index in range(len(found)))
 
 
 @shows_options
@@ -142,7 +142,7 @@ class _Job:
         """Yield the places of the inputs of each batch."""
         return chunks(by_length(self.inputs), checks.at_least("batch_size", size, 1))
 
-    def decode(self, indices: Sequence[int]) -> list[Hypotheses]:
+    def decode(self, indices: Sequence[int]) -> Results:
         """Decode the inputs at these places."""
         array, options = _is_array(self.inputs), self.options.copy()
         part = self.inputs[list(indices)] if array else [self.inputs[index] for index in indices]

@@ -15,6 +15,7 @@ from beamsplit.hypotheses import Hypotheses
 from beamsplit.jobs.batches import chunks, map_or_errors, try_in_batches
 from beamsplit.jobs.lines import Input, InputKind
 from beamsplit.model import StepModel
+from beamsplit.ordering import reorder
 from beamsplit.search.plan import Strategy
 from beamsplit.strategies.spec import StrategySpec
 
@@ -46,12 +47,17 @@ class Searcher:
     options: dict[str, Any]
     """Options of `decode`."""
     seed: int = 0
+    order: str = "log-prob"
+    """The order of its lists; see `beamsplit.ordering`."""
+    reordered: bool = False
+    """Whether lists have to be put into that order, since the search gives them another."""
     searches: list[PreparedSearch] = field(init=False, repr=False, default_factory=list)
 
     def __post_init__(self) -> None:
         for spec in self.specs:
             search = PreparedSearch(spec, spec.guide(self.model), spec.make(self.model))
-            decode(search.model, [], search.strategy, **self.options)  # raises what would be raised later
+            # Raises what would be raised later.
+            decode(search.model, [], search.strategy, **self.options_of(spec))
             self.searches.append(search)
 
     @property
@@ -66,7 +72,16 @@ class Searcher:
     def description(self) -> dict[str, Any]:
         """What its lists depend on, beside the model, for a file."""
         options = {name: repr(value) for name, value in self.options.items()}
-        return {"methods": [spec.description for spec in self.specs], "seed": self.seed, **options}
+        order = {"order": self.order} if self.reordered else {}
+        return {"methods": [spec.description for spec in self.specs], "seed": self.seed, **options, **order}
+
+    def options_of(self, spec: StrategySpec) -> dict[str, Any]:
+        """Return the options of `decode` for one of the strategies."""
+        return {**self.options, "unique": spec.unique, "return_per_group": spec.return_per_group}
+
+    def in_order(self, found: Hypotheses) -> Hypotheses:
+        """Return a list of the search in the order that was asked for."""
+        return reorder(found, self.order) if self.reordered else found
 
     def batch_size(self, most: int) -> int:
         """Return how many inputs to decode at once where nobody says: `most`, or fewer if that would be slow.
@@ -136,10 +151,10 @@ class Searcher:
             batch_size=batch_size,
             seed=self.seed,
             numbers=[numbers[index] for index in taken],
-            unique=search.spec.unique,
-            **self.options,
+            **self.options_of(search.spec),
         )
-        return dict(zip(taken, lists, strict=True))
+        ordered = (each if isinstance(each, ArgumentError) else self.in_order(each) for each in lists)
+        return dict(zip(taken, ordered, strict=True))
 
 
 def _unusable(given: Input) -> list[Hypotheses] | ArgumentError:

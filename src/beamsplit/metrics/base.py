@@ -73,13 +73,13 @@ class Score:
 def measure(metric: Metric, examples: Sequence[Example]) -> Score:
     """Return the score of a metric over all examples."""
     if not examples:
-        raise ArgumentError(f"there is no {metric.name} of no examples")
+        raise ArgumentError(f"there are no examples to measure {metric.name} on: give one at least")
     statistics = metric.statistics(examples).double()
     return Score(metric.name, float(metric.score(statistics.sum(0))), metric.signature, statistics)
 
 
 def resamples(metric: Metric) -> bool:
-    """Tell whether a metric can be bootstrapped: whether rows may be drawn repeatedly and added up.
+    """Return whether a metric can be bootstrapped: whether rows may be drawn repeatedly and added up.
 
     That is so unless the metric has an attribute `resamples` that is false.
     """

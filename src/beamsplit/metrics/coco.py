@@ -81,7 +81,7 @@ def meteor_scores(
         )
     except (OSError, ValueError) as error:
         raise Unavailable(
-            "METEOR's Java program stopped before it was done: has it 2 GB of memory?"
+            "METEOR's Java program stopped before it was done: it needs 2 GB of memory"
         ) from error
     return total, each
 

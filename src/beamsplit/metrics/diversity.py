@@ -81,8 +81,8 @@ class DistinctN:
 
     With of="list" it is the mean over lists; with of="corpus" all lists count as one. In a corpus, the row of
     a list counts the n-grams that no list before it has. So all rows add up to the score of the whole, but
-    the sum of some rows means nothing: to measure a part, measure it by itself. There is no bootstrap either,
-    since an input that is drawn twice adds no new n-gram, and a draw would have fewer than the corpus has.
+    the sum of some rows means nothing: to measure a part, measure it by itself. A bootstrap does not work
+    either: it draws some inputs twice, which adds no new n-grams, so its scores would all be too low.
     """
 
     n: int = 1
@@ -471,7 +471,7 @@ def _vendi(similarity: Tensor, texts: int) -> float:
     if values[0] < -1e-6:
         raise ArgumentError(
             f"kernel has the eigenvalue {float(values[0]) * texts:.2g}: "
-            "take one that never has negative ones, as a cosine has not"
+            "take a kernel without negative eigenvalues, such as a cosine"
         )
     return float(torch.special.entr(values.clamp(min=0)).sum().exp())
 
@@ -488,7 +488,7 @@ def _check_similarity(similarity: Tensor, texts: int) -> None:
             f"{checks.short_repr(similarity.diagonal().tolist())}"
         )
     if not torch.allclose(similarity, similarity.T, atol=1e-4):
-        raise ArgumentError("kernel must be symmetric: a text resembles another as that one resembles it")
+        raise ArgumentError("kernel must be symmetric: the order of two texts must not change the result")
 
 
 def _spread(similarity: Tensor) -> float:

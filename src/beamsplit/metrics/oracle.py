@@ -128,7 +128,7 @@ def _statistics(
 ) -> Tensor:
     for index, example in enumerate(examples):
         if not example.hypotheses:
-            raise ArgumentError(f"example {index} has no hypotheses: there is no best of none")
+            raise ArgumentError(f"example {index} has no hypotheses: give one at least")
     lists = metric.scores(examples)
     _check_scores(metric, lists, examples)
     short = torch.tensor([float(len(scores) < k) for scores in lists], dtype=torch.double)

@@ -308,6 +308,6 @@ def _distinct(example: Example) -> list[str]:
 def _check_references(examples: Sequence[Example]) -> None:
     for index, example in enumerate(examples):
         if not example.references:
-            raise ArgumentError(f"example {index} has no references: a text is scored beside at least one")
+            raise ArgumentError(f"example {index} has no references: this metric needs one at least")
         if not all(text.strip() for text in example.references):
             raise ArgumentError(f"example {index} has an empty reference: leave it out")

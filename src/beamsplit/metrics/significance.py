@@ -105,17 +105,18 @@ def _check_pair(first: Score, second: Score) -> None:
     if len(first.statistics) != len(second.statistics):
         raise ArgumentError(
             f"the first has {len(first.statistics)} examples and the second {len(second.statistics)}: "
-            "a pair needs the same inputs in the same order"
+            "measure both on the same inputs, in the same order"
         )
 
 
 def _check_metric(score: Score, metric: Metric) -> None:
     if score.signature != metric.signature:
         raise ArgumentError(
-            f"the score is {score.signature} and the metric {metric.signature}: give the one it is of"
+            f"the score is {score.signature} and the metric {metric.signature}: "
+            "give the metric that measured it"
         )
     if not resamples(metric):
         raise ArgumentError(
-            f"{metric.name} has no bootstrap: inputs that are drawn twice bring nothing new; "
+            f"{metric.name} is counted over all inputs together, so a bootstrap over inputs does not fit it: "
             "take a metric that is a mean over inputs"
         )

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
-from beamsplit.hypotheses import Hypotheses
+from beamsplit.hypotheses import Hypotheses, Results
 from beamsplit.jobs.batches import decode_in_batches
 from beamsplit.models import storage, vision
 from beamsplit.models.text import BEGIN, END, Vocabulary, mask_special_tokens
@@ -166,10 +166,10 @@ class Captioner(PictureModel):
     @overload
     def caption(
         self, picture: Sequence[Picture], strategy: Strategy | None = None, **options: Any
-    ) -> list[Hypotheses]: ...
+    ) -> Results: ...
     def caption(
         self, picture: Picture | Sequence[Picture], strategy: Strategy | None = None, **options: Any
-    ) -> Hypotheses | list[Hypotheses]:
+    ) -> Hypotheses | Results:
         """Return captions of a picture, or of each of a list; by default up to six, by diverse beam search.
 
         Features [pictures 1280] count as a list.
@@ -193,10 +193,10 @@ class Questioner(PictureModel):
     @overload
     def ask(
         self, picture: Sequence[Picture], strategy: Strategy | None = None, **options: Any
-    ) -> list[Hypotheses]: ...
+    ) -> Results: ...
     def ask(
         self, picture: Picture | Sequence[Picture], strategy: Strategy | None = None, **options: Any
-    ) -> Hypotheses | list[Hypotheses]:
+    ) -> Hypotheses | Results:
         """Return questions about a picture, or about each of a list; see `Captioner.caption`."""
         return _described(self, picture, strategy, options)
 
@@ -210,14 +210,14 @@ def _described(
     picture: Picture | Sequence[Picture],
     strategy: Strategy | None,
     options: dict[str, Any],
-) -> Hypotheses | list[Hypotheses]:
+) -> Hypotheses | Results:
     several = isinstance(picture, list | tuple) or _is_features(picture)
     pictures: Any = picture if several else [picture]
     strategy = strategy or default_strategy(model)
     # All are looked at first, so that a bad one is known by its place before anything is decoded.
     features = model.features(pictures)
     found = decode_in_batches(model, features, strategy, **{"max_length": LONGEST, **options})
-    lists = [each.distinct() for each in found]
+    lists = Results(each.distinct() for each in found)
     return lists if several else lists[0]
 
 

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 
 import sentencepiece
 from torch import Tensor
@@ -19,6 +20,7 @@ __all__ = [
     "UNKNOWN",
     "Pieces",
     "Vocabulary",
+    "is_mostly_another_script",
     "mask_special_tokens",
     "normalised",
     "words_of",
@@ -30,6 +32,10 @@ PAD, UNKNOWN, BEGIN, END = range(4)
 _SPACES = re.compile(r"\s+")
 _ALIKE = str.maketrans({"’": "'", "‘": "'", "\u00ad": None, "\u200b": None, "\ufeff": None})
 _WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*|'[^\W\d_]+")
+_WITHOUT_SPACES = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
+"""How Unicode's names of letters begin in scripts that put no spaces between words."""
+_LETTERS_A_WORD = 2  # in those scripts, about
+_OF_EVERY_SCRIPT = "'ʼªºµ"  # Unicode counts most of these as letters
 
 
 def normalised(text: str) -> str:
@@ -42,6 +48,45 @@ def normalised(text: str) -> str:
     "Qu'est-ce ?"
     """
     return _SPACES.sub(" ", unicodedata.normalize("NFC", text.translate(_ALIKE))).strip()
+
+
+def is_mostly_another_script(text: str) -> bool:
+    """Tell whether more than half of the words of a normalised text are in letters that are not Latin.
+
+    In scripts without spaces between words, every two letters count as a word. Digits, signs and emoji do
+    not count.
+
+    >>> is_mostly_another_script("We met Дмитрий in 東京.")
+    False
+    >>> is_mostly_another_script("我用 Python 写程序")
+    True
+    """
+    if text.isascii():
+        return False
+    latin = other = 0.0
+    for script, letters in groupby(_script(sign) for sign in text if not _goes_with_any(sign)):
+        if script == "latin":
+            latin += 1
+        elif script == "other":
+            other += 1
+        elif script == "without spaces":
+            other += sum(1 for _ in letters) / _LETTERS_A_WORD
+    return other > latin
+
+
+def _goes_with_any(sign: str) -> bool:
+    """Tell whether a sign may stand in a word of any script, as accents and apostrophes do."""
+    return sign in _OF_EVERY_SCRIPT or unicodedata.category(sign).startswith("M")
+
+
+def _script(sign: str) -> str:
+    """Return "latin", "other" or "without spaces" for a letter, and nothing for any other sign."""
+    if not sign.isalpha():
+        return ""
+    name = unicodedata.name(sign, "")
+    if "LATIN" in name:
+        return "latin"
+    return "without spaces" if name.startswith(_WITHOUT_SPACES) else "other"
 
 
 class Pieces:

@@ -13,10 +13,19 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_se
 
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
-from beamsplit.hypotheses import Hypotheses
+from beamsplit.hypotheses import Hypotheses, Results
 from beamsplit.jobs.batches import decode_in_batches
 from beamsplit.models import inputs, storage
-from beamsplit.models.text import BEGIN, END, PAD, UNKNOWN, Pieces, mask_special_tokens, normalised
+from beamsplit.models.text import (
+    BEGIN,
+    END,
+    PAD,
+    UNKNOWN,
+    Pieces,
+    is_mostly_another_script,
+    mask_special_tokens,
+    normalised,
+)
 from beamsplit.models.unconditioned import Unconditioned
 from beamsplit.strategies import Strategy
 from beamsplit.strategies.defaults import DEFAULTS, default_strategy
@@ -90,12 +99,10 @@ class Translator(nn.Module):
     @overload
     def translate(self, text: str, strategy: Strategy | None = None, **options: Any) -> Hypotheses: ...
     @overload
-    def translate(
-        self, text: Sequence[str], strategy: Strategy | None = None, **options: Any
-    ) -> list[Hypotheses]: ...
+    def translate(self, text: Sequence[str], strategy: Strategy | None = None, **options: Any) -> Results: ...
     def translate(
         self, text: str | Sequence[str], strategy: Strategy | None = None, **options: Any
-    ) -> Hypotheses | list[Hypotheses]:
+    ) -> Hypotheses | Results:
         """Return translations of a text, or of each of a list; by default up to six, by diverse beam search.
 
         Of translations that read the same the likeliest is kept; `beamsplit.decode` returns all. `options`
@@ -105,7 +112,7 @@ class Translator(nn.Module):
         strategy = strategy or default_strategy(self)
         options = {"max_length": LONGEST, **options}
         self._read(texts)  # refuses what has to be refused before anything is decoded
-        lists = [found.distinct() for found in decode_in_batches(self, texts, strategy, **options)]
+        lists = Results(found.distinct() for found in decode_in_batches(self, texts, strategy, **options))
         return lists[0] if isinstance(text, str) else lists
 
     def accepts(self, text: str) -> bool:
@@ -210,14 +217,16 @@ class Translator(nn.Module):
 
     def _read(self, texts: Sequence[str]) -> list[list[int]]:
         inputs.check_texts(texts)
-        read = self.pieces.ids([normalised(text) for text in texts])
+        plain = [normalised(text) for text in texts]
+        read = self.pieces.ids(plain)
         for index, ids in enumerate(read):
             if len(ids) > LONGEST:
                 raise ArgumentError(
                     f"text {index} has {len(ids)} word pieces and the translator reads at most {LONGEST}: "
                     "split it into sentences"
                 )
-            if ids.count(UNKNOWN) * 3 > len(ids):
+            # A run of unknown letters is one piece, however long: pieces alone do not tell.
+            if ids.count(UNKNOWN) * 3 > len(ids) or is_mostly_another_script(plain[index]):
                 raise ArgumentError(
                     f"text {index} is {checks.short_repr(texts[index])}, in letters the translator does not "
                     "know: it reads English"

@@ -29,6 +29,7 @@ from beamsplit.model import (
 )
 from beamsplit.search.asks import LAST, Advance, Ask, Search, Start, Widen
 from beamsplit.search.step import Step
+from beamsplit.search.watch import LogitsWatch
 
 __all__ = ["drive", "drive_async"]
 
@@ -53,6 +54,7 @@ class _States:
         self._kept: list[State] = []  # of the answers so far, as far as the search may return to them
         self._keeps = "last"
         self._last: State = None
+        self._watch = LogitsWatch(type(model).__name__)
 
     def reply(self, ask: Ask) -> _Calls:
         match ask:
@@ -68,7 +70,7 @@ class _States:
         if ask.keeps == "all" and not keeps_earlier_steps(model):
             raise ArgumentError(
                 "the search returns to earlier steps, which needs a model with keeps_earlier_steps = True "
-                f"and a join method, and {type(model).__name__} is none: use another strategy"
+                f"and a join method, and {type(model).__name__} lacks one of them: use another strategy"
             )
         if ask.keeps == "first":
             joinable(model)
@@ -110,6 +112,7 @@ class _States:
         return lists
 
     def _note(self, answer: Answer, state: State) -> Answer:
+        self._watch.look(answer)
         self._last = state
         if self._keeps == "all" or (self._keeps == "first" and not self._kept):
             self._kept.append(state)

@@ -13,6 +13,7 @@ from beamsplit.model import Answer, Guided, LogProbs, Shortlist, is_normalised, 
 from beamsplit.search import kernels, noise
 from beamsplit.search.asks import LAST, Widen
 from beamsplit.search.frontier import Frontier
+from beamsplit.search.repeats import completions
 from beamsplit.search.select import Selection
 from beamsplit.search.setting import Setting
 from beamsplit.search.shortlist import by_token, check_finite, check_lists, check_logits, merge, without
@@ -121,6 +122,8 @@ class _VocabularyLists:
         beams, index, scores = frontier.beams, frontier.rows.index, self._reader.scores
         keys = noise.slot_keys(frontier.seeds, frontier.groups, frontier.time, beams.score.shape[2])
         scores = scores.rows(index[beams.live])
+        if (n := self._setting.options.no_repeat_ngram) is not None:
+            scores.rule_out(completions(beams.tokens[beams.live], n))
         gumbels = noise.gumbel(keys[beams.live], scores.vocabulary, scores.gain.dtype)
         lists = self._setting.plan.rule.perturb(scores, gumbels).shortlist(width)
         place = beams.live.flatten().cumsum(0).view_as(index) - 1

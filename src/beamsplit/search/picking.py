@@ -14,7 +14,9 @@ from beamsplit.search import kernels
 from beamsplit.search.asks import Widen
 from beamsplit.search.frontier import Frontier
 from beamsplit.search.lists import StepLists
+from beamsplit.search.repeats import complete_again
 from beamsplit.search.select import GroupPenalty, Selection, settle, split_ends
+from beamsplit.search.shortlist import without
 
 __all__ = ["pick"]
 
@@ -30,7 +32,7 @@ def pick(
     penalty = frontier.penalty(outside)
     width = first = frontier.first_width
     while True:
-        selection = _pick_from(frontier, lists.of(frontier, width), penalty)
+        selection = _pick_from(frontier, _allowed(frontier, lists.of(frontier, width)), penalty)
         complete = lists.leave_nothing_out(width)
         if selection.doubt is None and not complete:
             break
@@ -46,6 +48,17 @@ def pick(
     if width > first:
         frontier.width = 2 * first  # what was too short once will be so again
     return _spread_doubt(selection, penalty, doubt_outside)
+
+
+def _allowed(frontier: Frontier, lists: Shortlist) -> Shortlist:
+    """Return the lists without tokens that would repeat an n-gram, if that is asked for.
+
+    Noisy rules draw from scores in which these are ruled out already.
+    """
+    n = frontier.setting.options.no_repeat_ngram
+    if n is None or frontier.setting.plan.rule.noisy:
+        return lists
+    return without(lists, complete_again(lists.tokens, frontier.beams.tokens, n))
 
 
 def _pick_from(frontier: Frontier, lists: Shortlist, penalty: GroupPenalty | None) -> Selection:
@@ -91,6 +104,7 @@ def _warn_once(frontier: Frontier, selection: Selection) -> None:
         notes.append("in doubt")
         warnings.warn(
             f"the model's lists of {selection.width} candidates are too short to be certain of step "
-            f"{frontier.time}: what may differ from an exact search has certified=False (longer lists help)",
+            f"{frontier.time}: hypotheses that may differ from an exact search have certified=False "
+            "(longer lists help)",
             stacklevel=2,
         )

@@ -51,6 +51,12 @@ class Scores:
         gain = log_prob if self.gain is self.log_prob else self.gain[rows]
         return Scores(log_prob, gain, gain if self.key is self.gain else self.key[rows])
 
+    def rule_out(self, tokens: Tensor) -> None:
+        """Let no row have its tokens [rows p], where -1 is none."""
+        row, place = (tokens >= 0).nonzero(as_tuple=True)
+        for values in (self.log_prob, self.gain, self.key):
+            values[row, tokens[row, place]] = -torch.inf
+
     def shortlist(self, width: int) -> Shortlist:
         """Return the `width` best tokens of each row by key; all of them if the vocabulary is no larger."""
         if width >= self.vocabulary:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from beamsplit.hypotheses import Hypotheses
+from beamsplit.hypotheses import Hypotheses, Results
 from beamsplit.search.select import Selection
 
 __all__ = ["Step"]
@@ -28,9 +28,9 @@ class Step:
     assemble: Callable[[], list[Hypotheses]] = field(repr=False, compare=False)
 
     @functools.cached_property
-    def hypotheses(self) -> list[Hypotheses]:
+    def hypotheses(self) -> Results:
         """What the search would return if it stopped here; of the last step, its result."""
-        return self.assemble()
+        return Results(self.assemble())
 
     @property
     def certified(self) -> Tensor:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from beamsplit.lazy import package_getattr
+from beamsplit.lazy import package_dir, package_getattr
 
 if TYPE_CHECKING:
     from beamsplit.search.plan import Strategy
@@ -37,3 +37,4 @@ __getattr__ = package_getattr(
         "beamsplit.strategies.stochastic": "StochasticBeamSearch",
     },
 )
+__dir__ = package_dir(__all__)

@@ -33,7 +33,7 @@ BATCH_SIZE = 32
 SHOWN_BATCH_SIZE = 16
 """The same where people watch: what is found is shown after each batch."""
 
-MODEL_KINDS = ("translator", "captioner", "questioner", "other")
+MODEL_KINDS = ("translator", "captioner", "questioner", "text", "other")
 """The rows of the table that are about kinds of models."""
 
 
@@ -46,6 +46,14 @@ class Defaults:
     """The most tokens of an output."""
     page_length: int | None = None
     """The same on the web page, where people wait; by default no other."""
+    min_length: int = 0
+    """The fewest tokens of an output."""
+    no_repeat_ngram: int | None = None
+    """No output has so many tokens in a row twice."""
+    return_per_group: int | None = None
+    """How many outputs of each group are returned; by default all."""
+    order: str = "log-prob"
+    """What finished outputs are ranked by, and the order of lists: see `beamsplit.ordering`."""
 
 
 DEFAULTS: dict[str, Defaults] = {
@@ -65,11 +73,31 @@ DEFAULTS: dict[str, Defaults] = {
     "questioner": Defaults(
         widths=Widths(groups=6, beams_per_group=1, strength=0.5, diversity="hamming"), max_length=20
     ),
-    # Any other model: one of transformers, or one of the user's own.
+    # Language models that go on with a text. The likeliest outputs of all are empty ones, stubs and loops, so
+    # these are ruled out, and outputs are ranked by log-probability per token.
+    "text": Defaults(
+        widths=Widths(groups=3, beams_per_group=2, strength=1.0, diversity="hamming"),
+        max_length=40,
+        page_length=16,
+        min_length=2,  # a token and the end
+        no_repeat_ngram=4,
+        order="score",
+    ),
+    # Answers of a chat model: one of each group. Chosen on 50 prompts; docs/chat.md has the figures.
+    "chat": Defaults(
+        widths=Widths(groups=8, beams_per_group=2, strength=1.5, diversity="hamming"),
+        max_length=120,
+        min_length=2,
+        no_repeat_ngram=4,
+        return_per_group=1,
+        order="score",
+    ),
+    # Any other model: an encoder-decoder of transformers, or one of the user's own.
     "other": Defaults(
         widths=Widths(groups=3, beams_per_group=2, strength=1.0, diversity="hamming"),
         max_length=40,
         page_length=16,
+        order="score",
     ),
     # Lists that are compared, as in the paper: options of `evaluate`, `tune` and `study create`.
     "evaluate": Defaults(

@@ -43,6 +43,8 @@ class StrategyEntry:
     """Whether it has the settings `strength` and `diversity`."""
     samples: bool = False
     """Whether another seed gives other outputs."""
+    exact_sampling: bool = False
+    """Whether it samples from the model's own distribution, so that no scorer or limit may change that."""
     preset: Mapping[str, Any] = field(default_factory=dict)
     """Settings that it has unless others are given."""
     mmi: Mapping[str, Any] | None = None
@@ -121,6 +123,7 @@ STRATEGIES: dict[str, StrategyEntry] = {
         source="Kool et al. 2019",
         width="beams",
         samples=True,
+        exact_sampling=True,
     ),
 }
 

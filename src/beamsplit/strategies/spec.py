@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from beamsplit import checks
@@ -57,7 +57,7 @@ class Widths:
         if beams % groups:
             fitting = ", ".join(str(n) for n in range(1, beams + 1) if beams % n == 0)
             raise ArgumentError(
-                f"{beams} beams cannot be divided into {groups} groups alike: give one of {fitting}"
+                f"{beams} beams cannot be divided into {groups} equal groups: give one of {fitting}"
             )
         return cls(groups=groups, beams_per_group=beams // groups, strength=strength, diversity=diversity)
 
@@ -93,6 +93,8 @@ class StrategySpec:
     """Settings of `AntiLanguageModel`, if the model is guided by that."""
     unique: bool = False
     """Whether groups leave out what an earlier one has found."""
+    return_per_group: int | None = None
+    """How many outputs of each group are returned; None: all."""
 
     @classmethod
     def of_table(cls, table: Mapping[str, Any], where: str = "") -> StrategySpec:
@@ -114,12 +116,33 @@ class StrategySpec:
 
     @classmethod
     def of_widths(
-        cls, name: str, widths: Widths, settings: Mapping[str, Any] | None = None, *, unique: bool = False
+        cls,
+        name: str,
+        widths: Widths,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        unique: bool = False,
+        return_per_group: int | None = None,
     ) -> StrategySpec:
-        """Return a strategy of these widths; `settings` are its own, such as temperature or rate."""
+        """Return a strategy of these widths; `settings` are its own, such as temperature or rate.
+
+        A strategy without groups returns as many outputs as all groups of the others.
+        """
         table = table_of_widths(name, widths)
         _check_settings(name, settings or {}, own_settings(name))
-        return cls.of_table({**table, **(settings or {}), "unique": unique})
+        made = cls.of_table({**table, **(settings or {}), "unique": unique})
+        if return_per_group is None:
+            return made
+        if return_per_group > widths.beams_per_group:
+            raise ArgumentError(
+                f"a group of {widths.beams_per_group} cannot return {return_per_group} outputs: "
+                "give more beams per group, or return fewer"
+            )
+        entry = STRATEGIES[name]
+        if entry.width == "runs":  # each of which returns one output anyway
+            return made
+        count = return_per_group if entry.per_group else return_per_group * widths.groups
+        return replace(made, return_per_group=count)
 
     def make(self, model: object, where: str = "") -> Strategy:
         """Make the strategy for a model, whose word vectors its term may need."""
@@ -141,8 +164,8 @@ class StrategySpec:
         if language_model is None:
             with _located(where):
                 raise ArgumentError(
-                    f"mmi needs a model that does without its input, and {type(model).__name__} has no "
-                    "language_model: leave mmi out"
+                    "mmi needs a model that can also run without its input, as its language_model, and "
+                    f"{type(model).__name__} has no language_model: leave mmi out"
                 )
         return AntiLanguageModel(model, language_model, **self.mmi)
 
@@ -167,6 +190,7 @@ class StrategySpec:
             "mmi": self.mmi,
             # Only if so, since caches know strategies by their descriptions.
             **({"unique": True} if self.unique else {}),
+            **({} if self.return_per_group is None else {"return_per_group": self.return_per_group}),
         }
 
     @property
@@ -188,6 +212,9 @@ class StrategySpec:
             )
         if self.diversity is not None:
             parts.append(write_term(self.diversity))
+        if self.return_per_group is not None:
+            best = "the best" if self.return_per_group == 1 else f"the best {self.return_per_group}"
+            parts.append(f"{best} of each group" if entry.per_group else best)
         return f"{entry.title}: {', '.join(parts)}" if parts else entry.title
 
     def _check(self) -> None:

@@ -12,6 +12,7 @@ from beamsplit import checks
 from beamsplit.errors import ArgumentError
 from beamsplit.evaluation import RunSettings, experiment_of
 from beamsplit.evaluation.running import lists_of, prepare
+from beamsplit.model import features_of
 from beamsplit.study.pictures import Source, to_jpeg
 from beamsplit.study.plan import NewItem, StudyPlan
 from beamsplit.study.reading import clean, read_ids, read_sources, read_texts
@@ -64,7 +65,9 @@ def lists_from_strategies(content: Mapping[str, Any], settings: RunSettings) -> 
         for method in experiment.methods
     )
     own = Path(experiment.task)
-    known = [read_sources(own)] if own.suffix == ".jsonl" else [_task_sources(task)]
+    looks = features_of(prepared.model) is not None
+    is_file = own.suffix in (".jsonl", ".txt")
+    known = [read_sources(own, pictures=looks) if is_file else _task_sources(task)]
     return ListPair((one, other), task.ids, first, second, [_merge_sources(each, known) for each in task.ids])
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
 from beamsplit.evaluation.saved import read_lists
-from beamsplit.evaluation.tasks import check_once
+from beamsplit.evaluation.tasks import check_once, read_plain_lines
 from beamsplit.files import read_json_objects
 from beamsplit.study.pictures import Source
 
@@ -39,12 +39,21 @@ def read_texts(path: Path, ids: Sequence[str]) -> list[tuple[str, ...]]:
     return [tuple(map(clean, example.hypotheses)) for example in examples]
 
 
-def read_sources(path: Path) -> dict[str, Source]:
-    """Return what a file says about its inputs, by id. Without one, a line's index is its id."""
+def read_sources(path: Path, *, pictures: bool = False) -> dict[str, Source]:
+    """Return what a file says about its inputs, by id. Without one, a line's index is its id.
+
+    Lines of a .txt file are texts, or the paths of pictures if `pictures` says so.
+    """
+    if path.suffix == ".txt":
+        return {name: _plain(path, line, pictures) for name, line in read_plain_lines(path).items()}
     entries = list(read_json_objects(path, '{"input": ...}'))
     ids = [str(entry.get("id", where.line_index)) for where, entry in entries]
     check_once(ids, path)
     return {each: _source(path, where, entry) for each, (where, entry) in zip(ids, entries, strict=True)}
+
+
+def _plain(path: Path, line: str, pictures: bool) -> Source:
+    return Source(image=path.parent / line) if pictures else Source(text=clean(line))
 
 
 def _source(path: Path, where: str, entry: Mapping[str, Any]) -> Source:

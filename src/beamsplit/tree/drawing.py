@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from beamsplit.hypotheses import Hypothesis
+from beamsplit.hypotheses import blank_sign, text_of
 from beamsplit.tree import svg, text
 from beamsplit.tree.cells import Cell
 from beamsplit.tree.layout import (
@@ -200,12 +200,8 @@ def _description(layout: Layout) -> str:
 def _in_words(recording: Recording) -> str:
     groups = "1 group" if recording.groups == 1 else f"{recording.groups} groups"
     found = [
-        f"{rank}. {_text_of(each)} ({text.logarithm(each.log_prob)})"
+        f"{rank}. {blank_sign(text_of(each)) or text_of(each)} ({text.logarithm(each.log_prob)})"
         for rank, each in enumerate(recording.hypotheses, start=1)
     ]
     title = f"{recording.title}: " if recording.title else ""
     return f"{title}{groups}, {len(recording.branches)} branches. {' '.join(found)}".rstrip()
-
-
-def _text_of(hypothesis: Hypothesis) -> str:
-    return " ".join(map(str, hypothesis.tokens)) if hypothesis.text is None else hypothesis.text

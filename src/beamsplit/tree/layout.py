@@ -198,7 +198,7 @@ def _scale(panels: Sequence[Panel], columns: Sequence[range], letters: int) -> S
 
 
 def name(group: int) -> str:
-    return f"group {group + 1}"
+    return f"group {group}"
 
 
 def _column_width(lanes: Sequence[Lane], column: int, letters: int) -> float:

@@ -65,6 +65,11 @@ class Recording:
                 branch = self.branches[branch].parent
         return frozenset(kept)
 
+    def __repr__(self) -> str:
+        """Return one line: all that was tried would fill many screens."""
+        counts = {"groups": self.groups, "branches": len(self.branches), "hypotheses": len(self.hypotheses)}
+        return f"<Recording {self.title!r}: {', '.join(f'{count} {name}' for name, count in counts.items())}>"
+
     def svg(self) -> str:
         """Return a picture of the search."""
         from beamsplit.tree import draw
@@ -112,5 +117,5 @@ class Recording:
 def _checked(branches: tuple[Branch, ...]) -> tuple[Branch, ...]:
     for i, branch in enumerate(branches):
         if branch.parent not in range(ROOT, i):
-            raise ValueError(f"branch {i} goes on from {branch.parent}, which is none before it")
+            raise ValueError(f"branch {i} extends branch {branch.parent}, which does not come before it")
     return branches

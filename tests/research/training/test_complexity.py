@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from beamsplit import ArgumentError
+from beamsplit.extras import install_line
 from beamsplit.models.complexity import SHIPPED, Complexity
 from research.data import Projection, data_folder
 from research.training import complexity
@@ -28,7 +29,7 @@ def made_up(count: int = 60) -> tuple[Tensor, Tensor, Projection]:
 
 def test_prediction_is_scikit_learns() -> None:
     """The machine that was trained, asked through scikit-learn, says the same of the pictures it knows."""
-    svm = pytest.importorskip("sklearn.svm", reason="scikit-learn is absent: pip install 'beamsplit[dev]'")
+    svm = pytest.importorskip("sklearn.svm", reason="scikit-learn is absent: pip install '.[dev]'")
     features, difficulty, projection = made_up()
     settings = complexity.Settings(components=4, cost=3.0)
     made = complexity.fit(features, difficulty, projection, settings)
@@ -53,9 +54,7 @@ def test_training_needs_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.svm", None)
     with pytest.raises(ImportError) as caught:
         complexity.fit(*made_up())
-    assert (
-        str(caught.value) == "research.training.complexity needs scikit-learn: pip install 'beamsplit[dev]'"
-    )
+    assert str(caught.value) == f"research.training.complexity needs scikit-learn: {install_line('dev')}"
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +66,7 @@ def folder() -> Path:
 
 def test_training_again_gives_the_same(folder: Path, tmp_path: Path) -> None:
     """The same bytes each time; on another machine's arithmetic the same scores, nearly."""
-    pytest.importorskip("sklearn", reason="scikit-learn is absent: pip install 'beamsplit[dev]'")
+    pytest.importorskip("sklearn", reason="scikit-learn is absent: pip install '.[dev]'")
     known, test, projection = complexity.held_out(folder)
     paths = [tmp_path / "one.safetensors", tmp_path / "two.safetensors"]
     for path in paths:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from beamsplit import ArgumentError
+from beamsplit.extras import install_line
 from beamsplit.metrics import coco
 from beamsplit.models.pictures import Captioner, PictureSizes
 from beamsplit.models.text import Vocabulary
@@ -331,7 +332,7 @@ def test_missing_packages(
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError) as caught:
         measure(Parrot({}), tmp_path)
-    assert str(caught.value) == (f"research.training.figures needs {package}: pip install 'beamsplit[dev]'")
+    assert str(caught.value) == f"research.training.figures needs {package}: {install_line('dev')}"
 
 
 def test_a_model_without_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,6 +46,7 @@ function number(value) {
 
 function marked({ text, tokens, differs }) {
   const whole = text ?? tokens.join(" ");
+  if (!whole.trim()) return [make("span", "cut", whole ? "(blank)" : "(empty)")];
   const letters = [...whole]; // the server counts characters, JavaScript counts UTF-16 units
   const parts = [];
   let done = 0;
@@ -65,8 +66,8 @@ function star() {
 }
 
 function chip(group) {
-  const made = make("span", `group colour-${(group % COLOURS) + 1}`, make("span", "hidden", "group "), String(group + 1));
-  made.title = `group ${group + 1}`;
+  const made = make("span", `group colour-${(group % COLOURS) + 1}`, make("span", "hidden", "group "), String(group));
+  made.title = `group ${group}`;
   return made;
 }
 

@@ -1,0 +1,54 @@
+"""Options of commands that a chat model may answer: --chat and --system."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from beamsplit.errors import ArgumentError
+from beamsplit.jobs.lines import Input
+
+__all__ = ["ChatOptions", "with_chat_options"]
+
+
+@dataclass(frozen=True)
+class ChatOptions:
+    """Whether inputs are questions to a chat model, and what stands before them."""
+
+    asked: bool
+    system: str | None
+
+    def wrap(self, given: Input) -> Input:
+        """Return an input as messages, if inputs are questions."""
+        if not self.asked or not isinstance(given.value, str):
+            return given
+        system = [] if self.system is None else [{"role": "system", "content": self.system}]
+        return given._replace(value=[*system, {"role": "user", "content": given.value}])
+
+
+_OPTIONS = (
+    click.option(
+        "--chat",
+        is_flag=True,
+        help="Ask a chat model, by its own template, instead of going on with the text.",
+    ),
+    click.option("--system", metavar="TEXT", help="With --chat: a system message before each question."),
+)
+
+
+def with_chat_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add --chat and --system, which the command gets as `chat`."""
+
+    @functools.wraps(command)
+    def called(chat: bool, system: str | None, **options: Any) -> None:
+        if system is not None and not chat:
+            raise ArgumentError("--system is for --chat, which is not given: give both, or neither")
+        command(chat=ChatOptions(chat, system), **options)
+
+    for option in reversed(_OPTIONS):
+        called = option(called)
+    return called
