@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import os
 
+import pytest
 import torch
+
+from beamsplit import progress
 
 # The tensors here are tiny: more threads only wait for each other. So do those of programs that tests start.
 torch.set_num_threads(1)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+@pytest.fixture(autouse=True)
+def _own_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start the seconds between lines of progress anew: a test is a program of its own."""
+    monkeypatch.setattr(progress, "_CLOCK", progress._Clock())

@@ -44,6 +44,13 @@ def test_the_examples_about_pictures_run() -> None:
     assert "as it grows" in names["so_far"]
 
 
+def test_the_examples_about_files_run() -> None:
+    page = (DOCS / "decode.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    exec("\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)), names)
+    assert [len(found) for found in names["lists"]] == [3, 3]
+
+
 def test_the_examples_of_the_contract_run() -> None:
     page = (DOCS / "contract.md").read_text(encoding="utf-8")
     names: dict[str, Any] = {}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import io
+import lzma
 import os
 import re
 import subprocess
@@ -15,12 +18,14 @@ import pytest
 
 from beamsplit import ArgumentError
 from beamsplit.files import (
+    TextLine,
     json_object,
     read_bytes,
     read_json_lines,
     read_json_objects,
     read_lines,
     read_text,
+    stream_lines,
     write_bytes,
 )
 
@@ -94,13 +99,102 @@ def test_lines(tmp_path: Path, content: str, lines: list[str]) -> None:
     assert read_lines(tmp_path / "a.txt") == lines
 
 
+# Lines one at a time
+
+
+def lines_of(content: bytes) -> list[TextLine]:
+    return list(stream_lines(io.BytesIO(content), "the file"))
+
+
+def test_every_line_has_its_number() -> None:
+    content = b"\xef\xbb\xbfone\r\n\n  two\rhalf \ncaf\xe9 \xff\n\xe2\x80\xa8three\xc2\x85four"
+    assert lines_of(content) == [
+        TextLine(1, "one"),
+        TextLine(2, ""),
+        TextLine(3, "two\rhalf"),
+        TextLine(
+            4,
+            "caf\ufffd \ufffd",
+            "is not UTF-8 (byte 4 is 0xe9): convert the file (iconv -f latin1 -t utf-8)",
+        ),
+        TextLine(5, "three\x85four"),
+    ]
+    assert lines_of(b"") == []
+
+
+def test_lines_come_when_they_are_there() -> None:
+    """A pipe is not read to its end first."""
+    read, write = os.pipe()
+    with open(read, "rb") as pipe, open(write, "wb", buffering=0) as sender:
+        lines = stream_lines(pipe, "the pipe")
+        sender.write(b"one\n")
+        assert next(lines).text == "one"
+        sender.write(b"two\n")
+        assert next(lines).text == "two"
+
+
+def test_compressed_lines() -> None:
+    content = b"one\n" * 100_000
+    assert lines_of(gzip.compress(content[:8]) + gzip.compress(content[8:])) == lines_of(content)
+    for cut in (gzip.compress(content)[:-9], gzip.compress(content)[:-8] + bytes(8)):
+        with pytest.raises(ArgumentError, match=r"^the file is a broken gzip file: .* \(fetch it again\)$"):
+            lines_of(cut)
+
+
+def test_zstd(tmp_path: Path) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    content = b"one\n" * 100_000
+    packed: bytes = zstandard.compress(content)
+    assert lines_of(packed + packed) == lines_of(content + content)
+    (tmp_path / "a.zst").write_bytes(packed)
+    assert read_bytes(tmp_path / "a.zst") == content
+    with pytest.raises(
+        ArgumentError, match=r"^the file is a broken zstd file: it ends in the middle \(fetch"
+    ):
+        lines_of(packed[:-5])
+    with pytest.raises(ArgumentError, match=r"^the file is a broken zstd file: .+ \(fetch it again\)$"):
+        lines_of(packed[:4] + b"\xff" * 20)
+
+
+def test_zstd_without_a_package_that_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("compression.zstd", "zstandard"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ArgumentError) as caught:
+        lines_of(b"\x28\xb5\x2f\xfd rest")
+    assert str(caught.value) == (
+        "the file is compressed by zstd, which needs a package: "
+        "pip install zstandard, or unpack it first (unzstd)"
+    )
+
+
+NO_TEXT = {
+    "a zip archive, not lines of text: unpack it first (unzip)": b"PK\x03\x04...",
+    "compressed by bzip2: unpack it first (bunzip2)": bz2.compress(b"text"),
+    "compressed by xz: unpack it first (unxz)": lzma.compress(b"text"),
+    "a PDF, not lines of text: convert it first (pdftotext)": b"%PDF-1.7",
+    "a picture, not lines of text: write its path on a line of a text file": b"\xff\xd8\xff\xe0...",
+    "UTF-16 text, not UTF-8: convert it first (iconv -f utf-16 -t utf-8)": "text".encode("utf-16"),
+    "binary (it has zero bytes), not lines of text: give a text file": b"\x7fELF\x02\0",
+}
+
+
+@pytest.mark.parametrize("what", NO_TEXT)
+def test_what_is_no_text_is_named(what: str) -> None:
+    for content in (NO_TEXT[what], gzip.compress(NO_TEXT[what])):
+        with pytest.raises(ArgumentError) as caught:
+            lines_of(content)
+        assert str(caught.value) == f"the file is {what}"
+
+
 # JSON
 
 
 def test_values_come_with_their_lines(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('\n{"a": 1}\n  \n[2]\n', encoding="utf-8")
-    assert list(read_json_lines(path)) == [(f"{path}, line 2", {"a": 1}), (f"{path}, line 4", [2])]
+    found = list(read_json_lines(path))
+    assert found == [(f"{path}, line 2", {"a": 1}), (f"{path}, line 4", [2])]
+    assert [where.line_index for where, _ in found] == [1, 3]
 
 
 REFUSED = [

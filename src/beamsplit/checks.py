@@ -23,6 +23,7 @@ __all__ = [
     "reason",
     "short_repr",
     "strengths",
+    "true_or_false",
     "whole_number",
 ]
 
@@ -79,6 +80,13 @@ def materialise(values: object) -> Any:
     if callable(tolist := getattr(values, "tolist", None)):
         return tolist()
     return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else values
+
+
+def true_or_false(name: str, value: object) -> bool:
+    """Return True or False. Raise if the value is neither."""
+    if not isinstance(value, bool):
+        raise ArgumentError(f"{name} must be True or False, not {short_repr(value)}")
+    return value
 
 
 def at_least(name: str, value: object, least: int) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import collections
 from collections.abc import AsyncIterator, Iterator, Sized
+from contextlib import AbstractContextManager
 from typing import Any, Unpack
 
 from torch import Tensor
@@ -13,6 +13,7 @@ from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Results
 from beamsplit.model import StepModel, WideningModel, end_of, has_fixed_rows, to_text_of
 from beamsplit.options import DecodeOptions, OptionArguments, shows_options
+from beamsplit.progress import Bar, Progress
 from beamsplit.scoring import LogProb
 from beamsplit.search.asks import Abilities, Search, SearchingStrategy
 from beamsplit.search.drivers import drive, drive_async
@@ -25,7 +26,14 @@ __all__ = ["decode", "decode_async", "steps", "steps_async"]
 
 
 @shows_options
-def decode(model: StepModel, inputs: Any, strategy: Strategy, **options: Unpack[OptionArguments]) -> Results:
+def decode(
+    model: StepModel,
+    inputs: Any,
+    strategy: Strategy,
+    *,
+    progress: bool = False,
+    **options: Unpack[OptionArguments],
+) -> Results:
     """Decode a batch of inputs: for each, return a list of outputs, best first.
 
     Args:
@@ -48,9 +56,16 @@ def decode(model: StepModel, inputs: Any, strategy: Strategy, **options: Unpack[
         numbers: the inputs' numbers, which count together with the seed; by default their places in the
             batch. Whoever decodes a long list in batches gives the places in the whole list.
         list_width: how many candidates of a beam to look at first. Speed depends on it, results do not.
+        progress: show on stderr how many steps are done, of `max_length` at most.
     """
-    last = collections.deque(steps(model, inputs, strategy, **options), maxlen=1)
-    return last[0].hypotheses if last else Results()
+    last: Step | None = None
+    found = steps(model, inputs, strategy, **options)
+    with _bar(strategy, options, progress) as bar:
+        for step in found:
+            last = step
+            bar.advance()
+        bar.complete()
+    return Results() if last is None else last.hypotheses
 
 
 @shows_options
@@ -67,12 +82,21 @@ def steps(
 
 @shows_options
 async def decode_async(
-    model: Any, inputs: Any, strategy: Strategy, **options: Unpack[OptionArguments]
+    model: Any,
+    inputs: Any,
+    strategy: Strategy,
+    *,
+    progress: bool = False,
+    **options: Unpack[OptionArguments],
 ) -> Results:
     """Do what `decode` does with a model whose verbs may be coroutines, such as one behind a network."""
     last: Step | None = None
-    async for step in steps_async(model, inputs, strategy, **options):
-        last = step
+    found = steps_async(model, inputs, strategy, **options)
+    with _bar(strategy, options, progress) as bar:
+        async for step in found:
+            last = step
+            bar.advance()
+        bar.complete()
     return Results() if last is None else last.hypotheses
 
 
@@ -84,6 +108,15 @@ def steps_async(
     search = _search(model, strategy, options)
     inputs = _materialised(inputs)
     return _with_text_async(model, search, inputs)
+
+
+def _bar(strategy: Strategy, options: OptionArguments, shown: bool) -> AbstractContextManager[Bar]:
+    """Return a bar of as many steps as the search may take."""
+    total: int | None = None  # a strategy that searches in its own way may take any number
+    if not isinstance(strategy, SearchingStrategy):
+        plan = strategy.plan()
+        total = options["max_length"] + (plan.groups - 1 if plan.schedule == "staggered" else 0)
+    return Progress("decode").bar(total, shown=checks.true_or_false("progress", shown))
 
 
 def _search(model: StepModel, strategy: Strategy, arguments: OptionArguments) -> Search:

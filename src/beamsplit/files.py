@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import gzip
+import importlib
+import io
 import json
 import os
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import IO, Any, NamedTuple, TypeAlias
 
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
 
 __all__ = [
     "AnyPath",
+    "Place",
+    "TextLine",
     "check_extension",
     "json_object",
     "parse_json",
@@ -24,22 +29,67 @@ __all__ = [
     "read_json_objects",
     "read_lines",
     "read_text",
+    "stream_lines",
     "write_bytes",
 ]
 
 AnyPath: TypeAlias = str | PathLike[str]
 
 _GZIP = b"\x1f\x8b"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+_PICTURE = "a picture, not lines of text: write its path on a line of a text file"
+
+# The first bytes of files that are no text, and what to do about them.
+_BINARY = {
+    b"PK\x03\x04": "a zip archive, not lines of text: unpack it first (unzip)",
+    b"BZh91AY&SY": "compressed by bzip2: unpack it first (bunzip2)",
+    b"\xfd7zXZ\0": "compressed by xz: unpack it first (unxz)",
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive, not lines of text: unpack it first (7z x)",
+    b"%PDF-": "a PDF, not lines of text: convert it first (pdftotext)",
+    b"\x89PNG\r\n": _PICTURE,
+    b"\xff\xd8\xff": _PICTURE,
+    b"GIF87a": _PICTURE,
+    b"GIF89a": _PICTURE,
+    b"\xff\xfe": "UTF-16 text, not UTF-8: convert it first (iconv -f utf-16 -t utf-8)",
+    b"\xfe\xff": "UTF-16 text, not UTF-8: convert it first (iconv -f utf-16 -t utf-8)",
+}
+
+
+class Place(str):
+    """Where a line stands, as people read it."""
+
+    line_index: int
+    """The line's index in the file, from 0."""
+
+    @classmethod
+    def of(cls, path: AnyPath, number: int) -> Place:
+        """Return the place of a line by its number, from 1."""
+        place = cls(f"{path}, line {number}")
+        place.line_index = number - 1
+        return place
+
+
+class TextLine(NamedTuple):
+    """A line of a file of text."""
+
+    number: int
+    """Its number, from 1."""
+    text: str
+    """Its text, without space at the ends; U+FFFD stands for what is not UTF-8."""
+    fault: str = ""
+    """Why it cannot be read, if so."""
 
 
 def check_extension(path: AnyPath, known: Iterable[str], hint: str = "") -> str:
-    """Return the extension of a file's name, in lower case and without `.gz`; raise if it is not known.
+    """Return the extension of a file's name, in lower case; raise if it is not known.
+
+    That a file is compressed (`.gz`, `.zst`) does not matter.
 
     >>> check_extension("captions.JSONL.gz", [".jsonl", ".json"])
     '.jsonl'
     """
     name = Path(path).name.lower()
-    found = Path(name.removesuffix(".gz")).suffix
+    found = Path(name.removesuffix(".gz").removesuffix(".zst")).suffix
     if found not in (known := tuple(known)):
         raise ArgumentError(f"{path}: unknown extension {found!r} (known: {', '.join(known)}{hint})")
     return found
@@ -49,19 +99,128 @@ def check_extension(path: AnyPath, known: Iterable[str], hint: str = "") -> str:
 
 
 def read_bytes(path: AnyPath) -> bytes:
-    """Return the content of a file, decompressed if it is gzipped."""
+    """Return the content of a file, decompressed if gzip or zstd has compressed it."""
+    with _opened(path) as stream:
+        return _decompressed(stream, str(path)).read()
+
+
+def stream_lines(source: AnyPath | IO[bytes], name: str) -> Iterator[TextLine]:
+    """Yield the lines of a file or stream, compressed or not, without holding more than one of them.
+
+    A line that is not UTF-8 has a fault. Raise if the whole is no text; `name` is for error messages.
+    """
+    with _opened(source, name) as stream:
+        text = _decompressed(stream, name)
+        _check_text(text.peek(1), name)
+        for number, line in enumerate(text, start=1):
+            yield _text_line(number, line)
+
+
+@contextmanager
+def _opened(source: AnyPath | IO[bytes], name: str | None = None) -> Iterator[io.BufferedReader]:
+    """Open a file to be read once; what is wrong with it while it is read is raised as one line."""
+    name = name or str(source)
     try:
-        data = Path(path).read_bytes()
+        if isinstance(source, str | PathLike):
+            with Path(source).open("rb") as file:
+                if str(source).lower().endswith(".gz") and not file.peek(1).startswith(_GZIP):
+                    raise ArgumentError(
+                        f"{name} is not gzipped, though its name says so: rename it or fetch it again"
+                    )
+                yield file
+        else:
+            raw: Any = source
+            yield raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(raw)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ArgumentError(f"{name} is a broken gzip file: {error} (fetch it again)") from error
     except OSError as error:
-        raise ArgumentError(f"{path} cannot be read: {checks.reason(error)}") from error
-    if data.startswith(_GZIP):
+        raise ArgumentError(f"{name} cannot be read: {checks.reason(error)}") from error
+
+
+def _decompressed(stream: io.BufferedReader, name: str) -> io.BufferedReader:
+    """Return what a stream holds, whether it is compressed or not: its first bytes tell."""
+    begin = stream.peek(1)
+    if begin.startswith(_GZIP):
+        return io.BufferedReader(gzip.GzipFile(fileobj=stream))
+    if begin.startswith(_ZSTD):
+        return io.BufferedReader(_ZstdStream(stream, name))
+    return stream
+
+
+class _ZstdStream(io.RawIOBase):
+    """What a stream of zstd frames holds."""
+
+    def __init__(self, source: io.BufferedReader, name: str) -> None:
+        self._source = source
+        self._name = name
+        self._new_frame = _zstd_decompressor(name)
+        self._frame: Any = None
+        self._packed = b""
+        self._ready = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._ready and self._unpack_more():
+            pass
+        count = min(len(buffer), len(self._ready))
+        buffer[:count], self._ready = self._ready[:count], self._ready[count:]
+        return count
+
+    def _unpack_more(self) -> bool:
+        """Unpack the next bytes. Return False if there are none."""
+        packed = self._packed or self._source.read1(1 << 16)
+        if not packed and self._frame is not None:
+            raise self._broken("it ends in the middle")
+        if not packed:
+            return False
+        self._frame = self._frame or self._new_frame()
         try:
-            return gzip.decompress(data)
-        except (OSError, EOFError, zlib.error) as error:
-            raise ArgumentError(f"{path} is a broken gzip file: {error} (fetch it again)") from error
-    if str(path).lower().endswith(".gz"):
-        raise ArgumentError(f"{path} is not gzipped, though its name says so: rename it or fetch it again")
-    return data
+            self._ready, self._packed = self._frame.decompress(packed), b""
+        except Exception as error:  # a class of whichever package unpacks
+            raise self._broken(" ".join(str(error).split())) from error
+        if self._frame.eof:
+            self._packed, self._frame = self._frame.unused_data, None
+        return True
+
+    def _broken(self, why: str) -> ArgumentError:
+        return ArgumentError(f"{self._name} is a broken zstd file: {why} (fetch it again)")
+
+
+def _zstd_decompressor(name: str) -> Any:
+    """Return what makes a decompressor of one zstd frame: Python's own from 3.14 on, or zstandard's."""
+    try:
+        return importlib.import_module("compression.zstd").ZstdDecompressor
+    except ImportError:
+        pass
+    try:
+        return importlib.import_module("zstandard").ZstdDecompressor().decompressobj
+    except ImportError as error:
+        raise ArgumentError(
+            f"{name} is compressed by zstd, which needs a package: pip install zstandard, "
+            "or unpack it first (unzstd)"
+        ) from error
+
+
+def _check_text(begin: bytes, name: str) -> None:
+    """Raise if the first bytes are not those of UTF-8 text."""
+    for magic, what in _BINARY.items():
+        if begin.startswith(magic):
+            raise ArgumentError(f"{name} is {what}")
+    if b"\0" in begin:
+        raise ArgumentError(f"{name} is binary (it has zero bytes), not lines of text: give a text file")
+
+
+def _text_line(number: int, line: bytes) -> TextLine:
+    """Read a line; a byte order mark before the first is passed over."""
+    coding = "utf-8-sig" if number == 1 else "utf-8"
+    try:
+        return TextLine(number, line.decode(coding).strip())
+    except UnicodeDecodeError as error:
+        bad = f"byte {error.start + 1} is 0x{error.object[error.start]:02x}"
+        fault = f"is not UTF-8 ({bad}): convert the file (iconv -f latin1 -t utf-8)"
+        return TextLine(number, line.decode(coding, "replace").strip(), fault)
 
 
 def read_text(path: AnyPath) -> str:
@@ -83,15 +242,15 @@ def read_lines(path: AnyPath) -> list[str]:
     return lines if lines[-1] else lines[:-1]
 
 
-def read_json_lines(path: AnyPath) -> Iterator[tuple[str, Any]]:
+def read_json_lines(path: AnyPath) -> Iterator[tuple[Place, Any]]:
     """Yield the JSON value of each line that is not blank, after the place where it stands."""
     for number, line in enumerate(read_lines(path), start=1):
         if line and not line.isspace():
-            where = f"{path}, line {number}"
+            where = Place.of(path, number)
             yield where, parse_json(line, where)
 
 
-def read_json_objects(path: AnyPath, example: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def read_json_objects(path: AnyPath, example: str) -> Iterator[tuple[Place, dict[str, Any]]]:
     """Yield the JSON object of each line, after the place where it stands; raise if there is none.
 
     `example` is a line as it should be, for error messages.

@@ -80,8 +80,7 @@ class DecodeOptions:
             raise ArgumentError(
                 f"stop must be a function of (inputs, tokens), not {checks.short_repr(self.stop)}"
             )
-        if not isinstance(self.unique, bool):
-            raise ArgumentError(f"unique must be True or False, not {checks.short_repr(self.unique)}")
+        checks.true_or_false("unique", self.unique)
         for name in ("list_width", "no_repeat_ngram", "return_per_group"):
             if getattr(self, name) is not None:
                 checks.at_least(name, getattr(self, name), 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import subprocess
@@ -74,7 +75,7 @@ def test_samples_depend_on_the_seed_and_on_nothing_else(capsys: pytest.CaptureFi
 def test_arguments_files_and_standard_input_are_alike(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    lines = "\ufeffI'm cold.\r\n\n  Thank you.  \n"
+    lines = "\ufeffI'm cold.\r\n  Thank you.  \n"
     (tmp_path / "lines.txt").write_text(lines, encoding="utf-8")
     argued = entries(capsys, "translate", "I'm cold.", "Thank you.", *SMALL)
     filed = entries(capsys, "translate", "--file", str(tmp_path / "lines.txt"), *SMALL)
@@ -84,6 +85,35 @@ def test_arguments_files_and_standard_input_are_alike(
     mixed = entries(capsys, "translate", "I'm cold.", "-", *SMALL)
     assert argued == filed == piped == mixed
     assert [line["input"] for line in argued] == ["I'm cold.", "Thank you."]
+
+
+def test_lines_keep_their_numbers_where_others_are_blank_or_cannot_be_read(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    lines = b"I'm cold.\n\ncaf\xe9\nThank you.\n"
+    (tmp_path / "lines.gz").write_bytes(gzip.compress(lines))
+    for arguments in (("--file", str(tmp_path / "lines.gz")), ("-",), ()):
+        give_stdin(monkeypatch, lines)
+        assert cli.main(["translate", *arguments, *SMALL]) == 2
+        shown = capsys.readouterr()
+        found = [json.loads(line) for line in shown.out.splitlines()]
+        assert [(line["id"], line["input"]) for line in found] == [("0", "I'm cold."), ("3", "Thank you.")]
+        (error,) = shown.err.splitlines()
+        assert error.startswith("beamsplit: input 3, 'caf\N{REPLACEMENT CHARACTER}': ")
+        assert ", line 3 is not UTF-8 (byte 4 is 0xe9): convert the file" in error
+
+
+def test_a_tree_is_drawn_of_the_one_line_that_is_not_blank(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    tree = tmp_path / "tree.svg"
+    give_stdin(monkeypatch, "\nI'm cold.\n")
+    (line,) = entries(capsys, "translate", "--tree", str(tree), *SMALL)
+    assert (line["input"], tree.exists()) == ("I'm cold.", True)
+    give_stdin(monkeypatch, b"\xe9\n")
+    assert refusal(capsys, "translate", "--tree", str(tree), *SMALL).startswith(
+        "standard input, line 1 is not "
+    )
 
 
 def test_one_bad_input_costs_no_other_its_result(capsys: pytest.CaptureFixture[str]) -> None:
@@ -258,9 +288,12 @@ def test_an_empty_pipe_is_said(
     give_stdin(monkeypatch, "\n")
     assert refusal(capsys, "translate") == "there is nothing to decode: the input is empty"
     (tmp_path / "latin.txt").write_bytes("été\n".encode("latin-1"))
-    assert "cannot be read: it is no UTF-8 text (" in refusal(
+    assert "latin.txt, line 1 is not UTF-8 (byte 1 is 0xe9): convert the file (" in refusal(
         capsys, "translate", "--file", str(tmp_path / "latin.txt")
     )
+    (tmp_path / "lines.zip").write_bytes(b"PK\x03\x04")
+    line = refusal(capsys, "translate", "--file", str(tmp_path / "lines.zip"))
+    assert line.endswith("lines.zip is a zip archive, not lines of text: unpack it first (unzip)")
 
 
 # Pictures

@@ -2,43 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from beamsplit import DiverseBeamSearch, cli, decode
-from beamsplit.jobs.resuming import PartialResult
 from beamsplit.models import load
 from cli.commands import entries, give_stdin, printed, refusal
-
-OPTIONS = ("-g", "2", "-b", "1", "-s", "0.5", "-d", "hamming", "--max-length", "10")
-TEXTS = ["I'm cold.", "Where did you leave the keys?", "Thank you.", "He is late.", "Go home now, please."]
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "in.txt").write_text("".join(f"{text}\n" for text in TEXTS))
-    return tmp_path
-
-
-def read(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def texts_of(lines: list[dict[str, Any]]) -> list[list[str]]:
-    return [[each["text"] for each in line["hypotheses"]] for line in lines]
-
-
-def names(folder: Path) -> set[str]:
-    return {each.name for each in folder.iterdir()}
+from cli.decoding import OPTIONS, TEXTS, names, read, texts_of
 
 
 def test_a_list_for_each_line_in_their_order(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,8 +30,12 @@ def test_names_of_ones_own_and_standard_input(
 ) -> None:
     (folder / "in.jsonl").write_text('{"id": "a", "input": "I\'m cold."}\n\n{"input": "Thank you."}\n')
     lines = entries(capsys, "decode", "in.jsonl", *OPTIONS)
-    assert [(line["id"], line["input"]) for line in lines] == [("a", "I'm cold."), ("1", "Thank you.")]
-    give_stdin(monkeypatch, "I'm cold.\nThank you.\n")
+    assert [(line["id"], line.get("input")) for line in lines] == [
+        ("a", "I'm cold."),
+        ("1", None),
+        ("2", "Thank you."),
+    ]
+    give_stdin(monkeypatch, "I'm cold.\n\nThank you.\n")
     assert texts_of(entries(capsys, "decode", "-", *OPTIONS)) == texts_of(lines)
 
 
@@ -75,85 +52,6 @@ def test_a_line_that_cannot_be_decoded_has_its_error(
     assert bad["error"].startswith("has ")
 
 
-def test_what_was_stopped_goes_on(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    command = ("decode", "in.txt", *OPTIONS, "--batch-size", "1", "-o", "out.jsonl")
-    printed(capsys, *command)
-    whole = (folder / "out.jsonl").read_text()
-    (folder / "out.jsonl").unlink()
-    stopped = _stop_after(3, monkeypatch)
-    assert cli.main(command) == 130
-    assert "the same command goes on" in capsys.readouterr().err
-    assert not (folder / "out.jsonl").exists()
-    monkeypatch.undo()
-    monkeypatch.chdir(folder)
-    part = folder / "out.jsonl.part"
-    part.write_text(whole.splitlines(keepends=True)[0] + whole.splitlines()[1][:40])  # half a line
-    counted = _stop_after(100, monkeypatch)
-    assert printed(capsys, *command) == ""
-    assert (folder / "out.jsonl").read_text() == whole
-    assert len(counted) == len(TEXTS) - 1  # the first was there
-    assert len(stopped) == 4
-    assert names(folder) == {"in.txt", "out.jsonl"}
-
-
-def _stop_after(count: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Interrupt the program at the search after so many; the list has one entry a search."""
-    from beamsplit.jobs import batches
-
-    calls: list[int] = []
-
-    def interrupted(model: Any, inputs: Any, *rest: Any, **options: Any) -> Any:
-        calls.extend([1] * bool(inputs))
-        if len(calls) > count:
-            raise KeyboardInterrupt
-        return decode(model, inputs, *rest, **options)
-
-    monkeypatch.setattr(batches, "decode", interrupted)
-    monkeypatch.setattr(sys.modules["beamsplit.cli.decode"], "_CHUNK", 1)  # whose name is the command's too
-    return calls
-
-
-def test_a_killed_run_goes_on(folder: Path) -> None:
-    (folder / "many.txt").write_text("".join(f"{text}\n" for text in TEXTS * 400))
-    command = [sys.executable, "-m", "beamsplit", "decode", "many.txt", *OPTIONS, "-o", "out.jsonl"]
-    part = folder / "out.jsonl.part"
-    with subprocess.Popen([*command, "--batch-size", "4"], stderr=subprocess.DEVNULL) as running:
-        deadline = time.monotonic() + 60
-        while (not part.exists() or part.stat().st_size < 20_000) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        os.kill(running.pid, signal.SIGKILL)
-    done = part.read_bytes().count(b"\n")
-    assert 0 < done < 2000
-    assert not (folder / "out.jsonl").exists()
-    (folder / "many.txt").write_text("".join(f"{text}\n" for text in (TEXTS * 400)[: done + 3]))
-    assert subprocess.run([*command, "--batch-size", "4"], check=False).returncode == 0
-    lines = read(folder / "out.jsonl")
-    assert [line["id"] for line in lines] == [str(i) for i in range(done + 3)]
-    assert texts_of(lines[:5]) == texts_of(lines[5:10])
-
-
-def test_a_part_of_something_else_is_not_gone_on_with(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    command = ("decode", "in.txt", *OPTIONS, "--batch-size", "1", "-o", "out.jsonl")
-    _stop_after(2, monkeypatch)
-    assert cli.main(command) == 130
-    capsys.readouterr()
-    monkeypatch.undo()
-    monkeypatch.chdir(folder)
-    line = refusal(capsys, *command, "--strength", "0.7")
-    assert line == ("out.jsonl.part was begun with other settings: give those, another --out, or --force")
-    (folder / "in.txt").write_text("Thank you.\n")
-    line = refusal(capsys, *command)
-    assert line.startswith(
-        'out.jsonl.part was begun with {"id": "0", "input": "I\'m cold."} where the input now '
-    )
-    printed(capsys, *command, "--force")
-    assert [line["input"] for line in read(folder / "out.jsonl")] == ["Thank you."]
-
-
 @pytest.mark.parametrize(
     ("content", "line"),
     [
@@ -163,12 +61,10 @@ def test_a_part_of_something_else_is_not_gone_on_with(
         ('{"input": 3}', 'in.jsonl, line 1 has no text under "input": 3'),
         (
             '{"image": "x.jpg"}',
-            'in.jsonl, line 1 has an "image", and the model reads texts: give --model capt',
+            'in.jsonl, line 1 has an "image", and the model reads texts: give a model of pictures (capt',
         ),
-        (
-            '{"id": 1, "input": "a"}\n{"id": "1", "input": "b"}',
-            "in.jsonl, line 2 has the id '1', which is there ",
-        ),
+        ("{\n[1]", "in.jsonl, line 1 is not JSON: "),  # a wrong file, of which no line can be read
+        ("\n \n", "there is nothing to decode: the input is empty"),
         ("", "there is nothing to decode: the input is empty"),
     ],
 )
@@ -208,13 +104,6 @@ def test_pictures_are_found_from_where_the_result_is(
     assert (path["image"], path["hypotheses"]) == ("sea.png", line["hypotheses"])
 
 
-def test_one_run_at_a_time(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with PartialResult(folder / "out.jsonl").locked():
-        line = refusal(capsys, "decode", "in.txt", *OPTIONS, "-o", "out.jsonl")
-    assert line.startswith("out.jsonl.part is being written by another run: wait for it, or ")
-    printed(capsys, "decode", "in.txt", *OPTIONS, "-o", "out.jsonl")
-
-
 def test_the_input_is_not_written_over(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (folder / "in.txt").read_text()
     assert (
@@ -230,3 +119,106 @@ def test_a_result_is_not_written_over(folder: Path, capsys: pytest.CaptureFixtur
     assert line == "out.jsonl is there already: give another --out, or --force"
     assert (folder / "out.jsonl").read_text() == "precious"
     assert refusal(capsys, "decode", "none.txt") == "none.txt cannot be read: No such file or directory"
+
+
+# Every line has its line
+
+
+def test_a_blank_line_has_its_place_and_an_empty_list(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "in.txt").write_text("I'm cold.\n\n \t\nThank you.\n")
+    lines = entries(capsys, "decode", "in.txt", *OPTIONS)  # which also asks for exit code 0
+    assert [line["id"] for line in lines] == ["0", "1", "2", "3"]
+    assert lines[1:3] == [
+        {"id": "1", "input": "", "hypotheses": []},
+        {"id": "2", "input": "", "hypotheses": []},
+    ]
+    assert lines[3]["input"] == "Thank you."
+    assert (
+        texts_of(lines)[3] == texts_of(entries(capsys, "decode", "in.txt", *OPTIONS, "--batch-size", "1"))[3]
+    )
+
+
+def test_a_blank_line_counts_among_the_numbers_that_go_with_the_seed(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ("--strategy", "sampling", "--max-length", "8", "--seed", "5")
+    (folder / "a.txt").write_text("He is late.\nThank you.\n")
+    (folder / "b.txt").write_text("\nThank you.\n")
+    one, other = (texts_of(entries(capsys, "decode", name, *options)) for name in ("a.txt", "b.txt"))
+    assert one[1] == other[1]
+
+
+@pytest.mark.parametrize("end", ["", "\n"], ids=["no newline at the end", "newline at the end"])
+def test_the_end_of_a_file_is_no_line(end: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "in.txt").write_text(f"I'm cold.\nThank you.{end}")
+    assert len(entries(capsys, "decode", "in.txt", *OPTIONS)) == 2
+
+
+def test_lines_that_cannot_be_read_have_an_error_and_the_others_go_on(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = b"I'm cold.\n"
+    (folder / "in.txt").write_bytes(good * 3 + b"caf\xe9 au lait\n" + good * 2)
+    assert cli.main(["decode", "in.txt", *OPTIONS]) == 2
+    shown = capsys.readouterr()
+    assert shown.err == 'beamsplit: 1 line could not be decoded: see their "error"\n'
+    lines = [json.loads(line) for line in shown.out.splitlines()]
+    assert ["hypotheses" in line for line in lines] == [True, True, True, False, True, True]
+    assert lines[3] == {
+        "id": "3",
+        "input": "caf\N{REPLACEMENT CHARACTER} au lait",
+        "error": "in.txt, line 4 is not UTF-8 (byte 4 is 0xe9): convert the file (iconv -f latin1 -t utf-8)",
+    }
+
+
+def test_faults_in_json_are_errors_of_their_lines(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = (
+        b'{oops\n{"id": "a", "input": "I\'m cold."}\n{"id": "a", "input": "Go."}\n{"id": "t", "text": "x"}\n'
+        b'[1]\n{"input": "\xe9"}\n{"input": 3}\n{"input": "half a letter: \\ud83d", "n": NaN}\n'
+        b'{"input": "Thank you."}\n'
+    )
+    (folder / "in.jsonl").write_bytes(content)
+    assert cli.main(["decode", "in.jsonl", *OPTIONS, "-o", "out.jsonl"]) == 2
+    assert "7 lines could not be decoded" in capsys.readouterr().err
+    lines = read(folder / "out.jsonl")
+    assert [line["id"] for line in lines] == ["0", "a", "a", "t", "4", "5", "6", "7", "8"]
+    assert [line["id"] for line in lines if "hypotheses" in line] == ["a", "8"]
+    assert [line["error"].partition(": ")[0] for line in lines if "error" in line] == [
+        "in.jsonl, line 1 is not JSON",
+        "in.jsonl, line 3 has the id 'a', which is there twice",
+        'in.jsonl, line 4 has nothing under "input"',
+        "in.jsonl, line 5 is not a JSON object",
+        "in.jsonl, line 6 is not UTF-8 (byte 12 is 0xe9)",
+        'in.jsonl, line 7 has no text under "input"',
+        lines[7]["error"].partition(": ")[0],  # the model's own words
+    ]
+    assert lines[3]["text"] == "x"
+
+
+@pytest.mark.parametrize("kind", ["gzip", "zstd"])
+def test_compressed_files_are_read_as_they_are(
+    kind: str, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = b'{"id": "a", "input": "I\'m cold."}\n{"input": "Thank you."}\n'
+    if kind == "gzip":
+        name, packed = "in.jsonl.gz", gzip.compress(plain)
+    else:
+        name, packed = "in.jsonl.zst", pytest.importorskip("zstandard").compress(plain)
+    (folder / name).write_bytes(packed)
+    lines = entries(capsys, "decode", name, *OPTIONS)
+    assert [line["id"] for line in lines] == ["a", "1"]
+    give_stdin(monkeypatch, packed)
+    assert entries(capsys, "decode", "-", *OPTIONS) == lines
+
+
+def test_what_is_no_text_is_named_before_a_model_is_loaded(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "in.txt").write_bytes(b"PK\x03\x04\0\0")
+    line = refusal(capsys, "decode", "in.txt", "--model", "there is no such model")
+    assert line == "in.txt is a zip archive, not lines of text: unpack it first (unzip)"
+    (folder / "in.txt.gz").write_bytes(gzip.compress(b"text\n" * 9)[:-9])
+    line = refusal(capsys, "decode", "in.txt.gz", "--model", "there is no such model")
+    assert line.startswith("in.txt.gz is a broken gzip file: ")

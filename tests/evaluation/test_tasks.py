@@ -38,6 +38,14 @@ def test_a_task_of_ones_own(tmp_path: Path) -> None:
     assert task.some(None).ids == task.some(9).ids == task.ids
 
 
+def test_an_id_is_the_index_of_its_line(tmp_path: Path) -> None:
+    """Also where lines before it are blank: `decode` counts them, too."""
+    file = tmp_path / "mine.jsonl"
+    line = '{"input": "Hello.", "references": ["Bonjour."]}\n'
+    file.write_text(f"{line}\n{line}", encoding="utf-8")
+    assert read_task(str(file), nowhere).ids == ("0", "2")
+
+
 def test_pictures_and_how_hard_they_are(tmp_path: Path) -> None:
     entries: list[dict[str, Any]] = [
         {"image": "dog.png", "references": ["a dog"], "difficulty": 3},

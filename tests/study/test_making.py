@@ -165,6 +165,20 @@ def test_checks_say_which_list_to_choose() -> None:
     assert "choose this list" in two.second[1]
 
 
+def test_blank_lines_are_no_items(files: dict[str, Path]) -> None:
+    """`decode` writes an empty list for a blank line."""
+    for path in files.values():
+        with path.open("a", encoding="utf-8") as file:
+            file.write('{"id": "3", "input": "", "hypotheses": []}\n')
+    assert lists_from_files(files).ids == ("0", "1", "2")
+
+
+def test_ids_of_a_task_are_those_of_its_lines(files: dict[str, Path], tmp_path: Path) -> None:
+    task = tmp_path / "task.jsonl"
+    task.write_text('\n{"input": "one"}\n\n{"id": "0", "input": "none"}\n', encoding="utf-8")
+    assert lists_from_files(files, task).ids == ("1", "0")
+
+
 def test_what_people_will_wonder_about_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     same = ListPair(("a", "b"), ("0",), [("x",)], [("x",)], [Source()])
     make_plan(same, votes=1, annotators=1)

@@ -48,7 +48,7 @@ def _is_about_memory(error: Exception) -> bool:
     )
 
 
-_RESUMED = ("decode", "evaluate", "tune")
+_RESUMED = ("evaluate", "tune")  # `decode` says so itself, if it is so
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

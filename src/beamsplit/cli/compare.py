@@ -192,19 +192,19 @@ def _run(
 def _search(searcher: Searcher, given: Iterator[Input], output: OutputOptions) -> None:
     from beamsplit.jobs.batches import chunks
 
-    refused, number = 0, 0
+    refused, number, empty = 0, 0, True
     for batch in chunks(given, output.batch_size):
         lists = searcher.search(batch, range(number, number + len(batch)), output.batch_size)
         for each, found in zip(batch, lists, strict=True):
             if isinstance(found, ArgumentError):
                 refused += 1
                 click.echo(f"beamsplit: input {number + 1}, {_brief(each.shown)}: {found}", err=True)
-            else:
+            elif found:  # a blank line has nothing to show
                 _show(str(number), each, searcher, found, output)
-            number += 1
+            number, empty = number + 1, empty and each.blank
     if refused:
         raise click.exceptions.Exit(2)
-    if not number:
+    if empty:
         raise ArgumentError("there is nothing to decode: the input is empty")
 
 
@@ -228,9 +228,11 @@ def _draw(searcher: Searcher, given: Input, output: OutputOptions) -> None:
 
 
 def _only(given: Iterator[Input]) -> Input:
-    several = list(given)
+    several = [each for each in given if not each.blank]
     if len(several) != 1:
         raise ArgumentError(f"--tree draws the search for one input, and there are {len(several)}: give one")
+    if several[0].fault:
+        raise ArgumentError(several[0].fault)
     return several[0]
 
 

@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
-import json
+import re
 import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from beamsplit.cli.inputs import STDIN, file_name, numbered
+from beamsplit.cli.inputs import STDIN, file_name, text_lines
 from beamsplit.cli.options import FILE, MODEL, OUTPUT
 from beamsplit.cli.search_options import SearchOptions, with_search_options
+from beamsplit.cli.stopping import Tally, says_what_is_kept
 from beamsplit.errors import ArgumentError
-from beamsplit.jobs.lines import InputKind, InputLine, check_same_inputs, parse_lines
-from beamsplit.jobs.resuming import PartialResult
+from beamsplit.jobs.lines import InputKind, InputLine, parse_lines
 from beamsplit.strategies.defaults import BATCH_SIZE
 
 if TYPE_CHECKING:
+    from beamsplit.jobs.resuming import PartialResult
     from beamsplit.jobs.searching import Searcher
 
 __all__ = ["decode"]
 
-_CHUNK = 16  # batches that are read at once, so that texts of like length can go together
+_INSTEAD = "another --out, or --force"
+_JSON_NAMES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
+
+
+def _shard(_context: click.Context, _option: click.Parameter, value: str | None) -> tuple[int, int] | None:
+    """Return a part and the number of parts, of a text such as 3/8."""
+    if value is None:
+        return None
+    found = re.fullmatch(r"([0-9]+)/([0-9]+)", value)
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        raise ArgumentError(f"--shard is {value!r}: give K/N, such as 3/8, with K from 1 to N")
+    return int(found[1]), int(found[2])
 
 
 @click.command(short_help="Decode every line of a file.")
@@ -45,14 +57,18 @@ _CHUNK = 16  # batches that are read at once, so that texts of like length can g
     is_flag=True,
     help="Overwrite an existing result, or a part that was begun with other settings.",
 )
+@click.option(
+    "--shard",
+    callback=_shard,
+    metavar="K/N",
+    help="Decode only the K-th of N parts of the file, from 1 to N.",
+)
 @with_search_options
 @click.option(
     "--batch-size",
     type=click.IntRange(min=1),
     metavar="N",
-    default=BATCH_SIZE,
-    show_default=True,
-    help="Number of inputs decoded at once.",
+    help=f"Number of inputs decoded at once (default: {BATCH_SIZE}; fewer for a large model on a CPU).",
 )
 @click.option("--device", metavar="DEVICE", help="Device to decode on, such as cuda.")
 def decode(
@@ -60,36 +76,60 @@ def decode(
     model: str,
     out: Path | None,
     force: bool,
+    shard: tuple[int, int] | None,
     search: SearchOptions,
-    batch_size: int,
+    batch_size: int | None,
     device: str | None,
 ) -> None:
     """Decode every line of FILE (- is standard input), and write a line of JSON for each, in the same order.
 
     Lines are texts, or paths of pictures for a model that takes those. Lines of a .jsonl file are objects
-    with an "input" or an "image"; an "id" and other keys are copied to the result. With --out, the result
-    appears when it is complete; until then FILE.part grows, and the same command resumes it. A line that
-    cannot be decoded has an "error" instead of "hypotheses".
+    with an "input" or an "image"; an "id" and other keys are copied to the result. Without an "id", it is the
+    line's index, from 0. Files that gzip or zstd has compressed are read as they are.
+
+    Every line has its line in the result. A blank line has an empty list of "hypotheses". A line that cannot
+    be decoded has an "error" instead of "hypotheses"; the others are decoded all the same, and the exit code
+    is 2.
+
+    With --out, the result appears when it is complete. Until then FILE.part has all that is done, and the
+    same command resumes it, whatever has stopped it.
+
+    With --shard, several processes or machines share a file. Their results, one after another, are the
+    result of the whole file.
 
     \b
     beamsplit decode sentences.txt --out lists.jsonl
     beamsplit decode prompts.jsonl --model path/to/a/model --groups 5 --out lists.jsonl --device cuda
     beamsplit decode photos.jsonl --model captioner | head
+    for k in 1 2 3 4; do beamsplit decode big.txt --shard $k/4 --out $k.jsonl & done; wait
+    cat 1.jsonl 2.jsonl 3.jsonl 4.jsonl > lists.jsonl
     """  # noqa: D301 (click wants the character)
     from beamsplit.cli.searching import explained_errors, make_searcher
+    from beamsplit.jobs.resuming import PartialResult
+    from beamsplit.jobs.running import WINDOW
 
     _check_out(file, out, force)
-    searcher = make_searcher(model, device, search, compared=False)
-    inputs = _not_empty(_inputs(file, searcher.takes, out))
-    with explained_errors(model):
-        if out is None:
-            refused = sum(_write(_results(searcher, inputs, batch_size), sys.stdout))
-        else:
-            settings = {"model": model, **searcher.description}
-            refused = _into_file(searcher, inputs, file, PartialResult(out), batch_size, settings, force)
-    if refused:
-        lines = "line" if refused == 1 else "lines"
-        click.echo(f'beamsplit: {refused} {lines} could not be decoded: see their "error"', err=True)
+    count = _count_lines(file)  # reads the file once, so that what is broken is known before all else
+    if shard is not None and count is None:
+        raise ArgumentError(
+            f"--shard needs a file whose lines can be counted, and {file_name(file)} can be read only once: "
+            "write it to a file first"
+        )
+    part, tally = None if out is None else PartialResult(out, _INSTEAD), Tally()
+    with says_what_is_kept(part, tally):
+        searcher = make_searcher(model, device, search, compared=False)
+        size = batch_size or searcher.batch_size(BATCH_SIZE)
+        inputs = _check_readable(_inputs(file, searcher.takes, out), WINDOW * size)
+        job = _Job.of(searcher, inputs, shard, count, size)
+        with explained_errors(model):
+            if part is None:
+                _print(job, tally)
+            else:
+                settings = {"model": model, **searcher.description}
+                _write(job, part, settings if shard is None else {**settings, "shard": shard}, force, tally)
+    if tally.refused:
+        lines = "line" if tally.refused == 1 else "lines"
+        click.echo(f'beamsplit: {tally.refused} {lines} could not be decoded: see their "error"', err=True)
         raise click.exceptions.Exit(2)
 
 
@@ -99,73 +139,103 @@ def _check_out(file: str, out: Path | None, force: bool) -> None:
     if file != STDIN and Path(file).exists() and out.samefile(file):
         raise ArgumentError(f"{out} is the input: give another --out")
     if not force:
-        raise ArgumentError(f"{out} is there already: give another --out, or --force")
+        raise ArgumentError(f"{out} is there already: give {_INSTEAD}")
+
+
+# Inputs
+
+
+def _count_lines(file: str) -> int | None:
+    """Return the number of lines, or None of what can be read only once, such as a pipe."""
+    if file == STDIN or (Path(file).exists() and not Path(file).is_file() and not Path(file).is_dir()):
+        return None
+    return sum(1 for _ in text_lines(file))
 
 
 def _inputs(file: str, kind: InputKind, out: Path | None) -> Iterator[InputLine]:
     """Yield the inputs: JSON in a .jsonl, and where standard input begins so."""
-    is_json = None if file == STDIN else file.endswith(".jsonl")
+    is_json = None if file == STDIN else file.lower().endswith(_JSON_NAMES)
     folder = Path() if file == STDIN else Path(file).parent
-    return parse_lines(numbered(file), file_name(file), kind, is_json=is_json, folder=folder, out=out)
+    return parse_lines(text_lines(file), file_name(file), kind, is_json=is_json, folder=folder, out=out)
 
 
-def _not_empty(inputs: Iterator[InputLine]) -> Iterator[InputLine]:
-    """Return the same inputs. Raise if there are none."""
-    first = list(islice(inputs, 1))
-    if not first:
+def _check_readable(inputs: Iterator[InputLine], count: int) -> Iterator[InputLine]:
+    """Return the same inputs. Raise if there are none, or if none of the first can be read: a wrong file."""
+    first = list(islice(inputs, count))
+    given = [line.given for line in first if not line.given.blank]
+    if not given and len(first) < count:
         raise ArgumentError("there is nothing to decode: the input is empty")
+    if given and all(each.fault for each in given):
+        raise ArgumentError(given[0].fault)
     return chain(first, inputs)
 
 
-def _results(searcher: Searcher, inputs: Iterable[InputLine], batch_size: int) -> Iterator[dict[str, Any]]:
-    """Yield a line of the result for each input, in their order."""
-    from beamsplit.jobs.batches import chunks
+@dataclass(frozen=True)
+class _Job:
+    """The lines to decode, and how."""
 
-    for chunk in chunks(inputs, _CHUNK * batch_size):
-        numbers = [line.number for line in chunk]
-        lists = searcher.search([line.given for line in chunk], numbers, batch_size)
-        yield from (_result(line, found) for line, found in zip(chunk, lists, strict=True))
+    searcher: Searcher
+    lines: Iterator[InputLine]
+    first: int
+    """The number of the first line."""
+    total: int | None
+    """How many lines there are, if that is known."""
+    batch_size: int
+    window: int
+    """How many lines are read at once, so that texts of like length can go together."""
+
+    @classmethod
+    def of(
+        cls,
+        searcher: Searcher,
+        lines: Iterator[InputLine],
+        shard: tuple[int, int] | None,
+        count: int | None,
+        batch_size: int,
+    ) -> _Job:
+        from beamsplit.jobs.running import WINDOW, shard_range
+
+        window, first = WINDOW * batch_size, 0
+        if shard is not None and count is not None:
+            chosen = shard_range(*shard, count, window)
+            lines, first, count = islice(lines, chosen.start, chosen.stop), chosen.start, len(chosen)
+        return cls(searcher, lines, first, count, batch_size, window)
 
 
-def _result(line: InputLine, found: Any) -> dict[str, Any]:
-    if isinstance(found, ArgumentError):
-        return {**line.about, "error": str(found)}
-    return {**line.about, "hypotheses": [asdict(hypothesis) for hypothesis in found[0]]}
+# Results
 
 
-# Writing
+def _print(job: _Job, tally: Tally) -> None:
+    """Print the result of each line as soon as those of all lines before it are there."""
+    from beamsplit.jobs.resuming import to_json
+    from beamsplit.jobs.running import KnownLine, Windows, decode_windows
+    from beamsplit.progress import Progress
+
+    waiting: dict[int, str] = {}
+    windows, following = Windows(map(KnownLine, job.lines), job.window), job.first
+    with Progress("decode").bar(job.total, shown=not sys.stdout.isatty()) as bar:
+        for results in decode_windows(job.searcher, windows, job.batch_size):
+            waiting.update((number, to_json(result)) for number, result in results)
+            while following in waiting:
+                sys.stdout.write(waiting.pop(following))
+                following += 1
+            sys.stdout.flush()
+            tally.add(results)
+            bar.advance(len(results))
 
 
-def _write(results: Iterable[dict[str, Any]], file: IO[str]) -> Iterator[bool]:
-    """Write the results; yield, after each line, whether it has an error."""
-    for result in results:
-        file.write(json.dumps(result, ensure_ascii=False) + "\n")
-        yield "error" in result
-
-
-def _into_file(
-    searcher: Searcher,
-    inputs: Iterator[InputLine],
-    file: str,
-    part: PartialResult,
-    batch_size: int,
-    settings: dict[str, Any],
-    force: bool,
-) -> int:
-    """Write the results to a file, from where an earlier run was stopped; return how many have an error."""
+def _write(job: _Job, part: PartialResult, settings: dict[str, Any], force: bool, tally: Tally) -> None:
+    """Write the results to a file, from where an earlier run was stopped."""
+    from beamsplit.jobs.running import Windows, decode_windows
     from beamsplit.progress import Progress
 
     with part.locked():
-        done = part.resume(settings, force)
-        with part.path.open(encoding="utf-8") as before:
-            refused = check_same_inputs(islice(inputs, done), before, part.path)
-        total = sum(1 for _ in numbered(file)) if file != STDIN else done
-        with part.path.open("a", encoding="utf-8") as opened, Progress("decode").bar(total, done) as bar:
-            for number, is_error in enumerate(_write(_results(searcher, inputs, batch_size), opened), 1):
-                refused += is_error
-                bar.advance()
-                if number % batch_size == 0:
-                    part.flush(opened)
-            part.flush(opened)
-        part.finish()
-    return refused
+        part.resume(settings, force)
+        windows = Windows(part.known_lines(job.lines), job.window)
+        tally.begin(windows.done, windows.refused, job.total)
+        with part.writing() as writer, Progress("decode").bar(job.total, tally.done) as bar:
+            for results in decode_windows(job.searcher, windows, job.batch_size):
+                writer.write(results)
+                tally.add(results)
+                bar.advance(len(results))
+        part.finish(range(job.first, job.first + windows.lines))

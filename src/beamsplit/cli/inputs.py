@@ -11,9 +11,10 @@ from typing import Any
 import click
 
 from beamsplit.errors import ArgumentError
+from beamsplit.files import TextLine, stream_lines
 from beamsplit.jobs.lines import Input
 
-__all__ = ["STDIN", "file_name", "lines", "numbered", "pictures", "texts"]
+__all__ = ["STDIN", "file_name", "pictures", "text_lines", "texts"]
 
 STDIN = "-"
 
@@ -21,7 +22,8 @@ STDIN = "-"
 def texts(arguments: Sequence[str], file: str | None, example: str) -> Iterator[Input]:
     """Yield the arguments as inputs; `-` stands for the lines of standard input.
 
-    If nothing is given, standard input is read, or the example is taken if that is a terminal.
+    If nothing is given, standard input is read, or the example is taken if that is a terminal. A blank line
+    is an input too, so that the others keep their numbers.
     """
     if not arguments and file is None:
         arguments = [STDIN]
@@ -29,9 +31,9 @@ def texts(arguments: Sequence[str], file: str | None, example: str) -> Iterator[
             click.echo(f"Nothing given, so here is an example: {example!r}", err=True)
             arguments = [example]
     for argument in arguments:
-        yield from (Input(each, each) for each in (lines(STDIN) if argument == STDIN else [argument]))
+        yield from _inputs(STDIN) if argument == STDIN else [Input(argument, argument)]
     if file is not None:
-        yield from (Input(each, each) for each in lines(file))
+        yield from _inputs(file)
 
 
 def pictures(arguments: Sequence[str], file: str | None, command: str) -> Iterator[Input]:
@@ -44,13 +46,18 @@ def pictures(arguments: Sequence[str], file: str | None, command: str) -> Iterat
     for argument in arguments:
         yield from _from_stdin() if argument == STDIN else [Input(argument, argument)]
     if file is not None:
-        folder = Path() if file == STDIN else Path(file).parent
-        yield from (Input(each, str(folder / each)) for each in lines(file))
+        yield from _inputs(file, Path() if file == STDIN else Path(file).parent)
 
 
-def lines(file: str) -> Iterator[str]:
-    """Yield the lines that are not empty."""
-    return (line for _, line in numbered(file))
+def _inputs(file: str, folder: Path | None = None) -> Iterator[Input]:
+    """Yield an input for each line of a file; with a folder, lines are paths that begin from it."""
+    return (_input(line, file_name(file), folder) for line in text_lines(file))
+
+
+def _input(line: TextLine, name: str, folder: Path | None) -> Input:
+    value = line.text if folder is None else str(folder / line.text)
+    fault = f"{name}, line {line.number} {line.fault}" if line.fault else ""
+    return Input(line.text, value, fault=fault, blank=not line.text)
 
 
 def file_name(file: str) -> str:
@@ -58,17 +65,11 @@ def file_name(file: str) -> str:
     return "standard input" if file == STDIN else file
 
 
-def numbered(file: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines that are not empty, after their numbers, from 1."""
-    try:
-        with click.open_file(file, encoding="utf-8-sig") as opened:
-            for number, line in enumerate(opened, 1):
-                if text := line.strip():
-                    yield number, text
-    except (OSError, UnicodeDecodeError) as error:
-        from beamsplit import checks
-
-        raise ArgumentError(f"{file_name(file)} cannot be read: {checks.reason(error)}") from error
+def text_lines(file: str) -> Iterator[TextLine]:
+    """Yield the lines of a file, compressed or not, blank ones too."""
+    if file == STDIN:
+        return stream_lines(sys.stdin.buffer, file_name(file))
+    return stream_lines(file, file_name(file))
 
 
 def _painted(command: str) -> Input:
@@ -82,7 +83,7 @@ def _from_stdin() -> Iterator[Input]:
     content = sys.stdin.buffer.read()
     paths = _paths(content)
     if paths:
-        yield from (Input(each, each) for each in paths)
+        yield from (Input(each, each, blank=not each) for each in paths)
     else:
         yield Input("standard input", _opened(content))
 
@@ -90,11 +91,12 @@ def _from_stdin() -> Iterator[Input]:
 def _paths(content: bytes) -> list[str]:
     """Return the lines if they are paths; a picture has no line that is the name of a file."""
     try:
-        found = content.decode("utf-8").split("\n")
+        found = content.decode("utf-8").removesuffix("\n").split("\n")
     except UnicodeDecodeError:
         return []
-    paths = [line.strip() for line in found if line.strip()]
-    return paths if paths and "\0" not in content.decode("utf-8") and Path(paths[0]).is_file() else []
+    paths = [line.strip() for line in found]
+    first = next(filter(None, paths), "")
+    return paths if first and "\0" not in content.decode("utf-8") and Path(first).is_file() else []
 
 
 def _opened(content: bytes) -> Any:

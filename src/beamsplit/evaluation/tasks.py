@@ -168,7 +168,7 @@ def _own(path: Path, scored: bool) -> Task:
             raise ArgumentError(f'{where} is not as the first: give all an "image", or all an "input"')
     if scored:
         _check_all_or_none(entries)
-    ids = tuple(str(entry.get("id", index)) for index, (_, entry) in enumerate(entries))
+    ids = tuple(str(entry.get("id", where.line_index)) for where, entry in entries)
     check_once(ids, path)
     found = [entry for _, entry in entries]
     return Task(

@@ -21,10 +21,11 @@ from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses, Results
 from beamsplit.model import StepModel
 from beamsplit.options import DecodeOptions, OptionArguments, Stop, shows_options
+from beamsplit.progress import Progress
 from beamsplit.search.plan import Strategy
 from beamsplit.strategies.defaults import BATCH_SIZE
 
-__all__ = ["OnBatch", "chunks", "decode_in_batches", "map_or_errors", "try_in_batches"]
+__all__ = ["OnBatch", "by_length", "chunks", "decode_in_batches", "map_or_errors", "try_in_batches"]
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -41,20 +42,25 @@ def decode_in_batches(
     *,
     batch_size: int = BATCH_SIZE,
     on_batch: OnBatch | None = None,
+    progress: bool = False,
     **options: Unpack[OptionArguments],
 ) -> Results:
     """Decode more inputs than there is memory for at once; return what `decode` would, in the same order.
 
     Texts of like length go into one batch, since a batch takes as long as its longest. `on_batch` is called
-    after each, to keep what is found or to show progress. The other options are those of `decode`.
+    after each, to keep what is found. `progress` shows on stderr how many inputs are done. The other options
+    are those of `decode`.
     """
     job = _Job.of(model, inputs, strategy, options)
     found: dict[int, Hypotheses] = {}
-    for indices in job.batches(batch_size):
-        lists = job.decode(indices)
-        found.update(zip(indices, lists, strict=True))
-        if on_batch is not None:
-            on_batch(indices, lists)
+    shown = checks.true_or_false("progress", progress)
+    with Progress("decode").bar(len(job.seeds), shown=shown) as bar:
+        for indices in job.batches(batch_size):
+            lists = job.decode(indices)
+            found.update(zip(indices, lists, strict=True))
+            if on_batch is not None:
+                on_batch(indices, lists)
+            bar.advance(len(indices))
     return Results(found[index] for index in range(len(found)))
 
 
@@ -102,6 +108,16 @@ def chunks(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
         yield chunk
 
 
+def by_length(inputs: Iterable[Any]) -> list[int]:
+    """Return the places of inputs from the shortest text to the longest; what is no text stays in order.
+
+    >>> by_length(["ccc", "a", "bb", "d"])
+    [1, 3, 2, 0]
+    """
+    lengths = [len(each) if isinstance(each, str) else 0 for each in inputs]
+    return sorted(range(len(lengths)), key=lengths.__getitem__)
+
+
 @dataclass(frozen=True)
 class _Job:
     """What is to be decoded, and how; the seed and the number of each input."""
@@ -124,9 +140,7 @@ class _Job:
 
     def batches(self, size: int) -> Iterator[list[int]]:
         """Yield the places of the inputs of each batch."""
-        lengths = [len(each) if isinstance(each, str) else 0 for each in self.inputs]
-        order = sorted(range(len(lengths)), key=lengths.__getitem__)
-        return chunks(order, checks.at_least("batch_size", size, 1))
+        return chunks(by_length(self.inputs), checks.at_least("batch_size", size, 1))
 
     def decode(self, indices: Sequence[int]) -> Results:
         """Decode the inputs at these places."""

@@ -1,24 +1,29 @@
-"""Read files of inputs, line by line: texts or paths, or JSON objects that say more of each."""
+"""Read files of inputs, line by line: texts or paths, or JSON objects that say more of each.
+
+Every line is an input, and its index among all lines is its number. A blank line has nothing to decode. A
+line that cannot be read has a fault, and the lines after it are read all the same.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from itertools import chain, islice
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from beamsplit.errors import ArgumentError
-from beamsplit.files import json_object
+from beamsplit.files import TextLine, json_object
 
-__all__ = ["Input", "InputKind", "InputLine", "check_same_inputs", "parse_lines"]
+__all__ = ["RESULT_KEYS", "Input", "InputKind", "InputLine", "parse_lines"]
 
 InputKind = Literal["texts", "pictures", "anything"]
 """What a model takes."""
 
-_RESULTS = ("hypotheses", "error")  # keys of results, which inputs do not have
+RESULT_KEYS = ("hypotheses", "error")
+"""Keys of results, which inputs do not have."""
 
 
 class Input(NamedTuple):
@@ -28,6 +33,15 @@ class Input(NamedTuple):
     """How people know it: a text, or the name of a picture's file."""
     value: Any
     """What the model takes."""
+    fault: str = ""
+    """Why it cannot be decoded, if that is known before the model sees it."""
+    blank: bool = False
+    """Whether it is a blank line, where there is nothing to decode."""
+
+    @property
+    def decodable(self) -> bool:
+        """Whether it is something for the model."""
+        return not (self.fault or self.blank)
 
 
 @dataclass(frozen=True)
@@ -42,39 +56,72 @@ class InputLine:
 
 @dataclass(frozen=True)
 class _Parser:
+    name: str
+    """The name of the file, for error messages."""
     kind: InputKind
+    is_json: bool
     folder: Path
     """The folder that paths of pictures begin from."""
     out: Path | None
     """The file of the result, from which paths of pictures are to be found too."""
+    seen: set[str] = field(default_factory=set)
+    """The ids of a JSON file so far. Ids in other files are the lines' numbers, which differ."""
 
-    def parse_text(self, number: int, text: str) -> InputLine:
-        key = "image" if self.kind == "pictures" else "input"
-        return self._line(number, {key: text}, key)
+    def parse(self, line: TextLine) -> InputLine:
+        """Return the input of a line: blank if the line is, with a fault if it cannot be read."""
+        number, where = line.number - 1, f"{self.name}, line {line.number}"
+        about, fault = {"id": str(number)}, f"{where} {line.fault}" if line.fault else ""
+        if not self.is_json:
+            about[self._key] = line.text
+        elif line.text and not fault:
+            about, fault = self._read_json(about, line.text, where)
+        fault = fault or self._notice_id(about["id"], where)
+        if fault or not line.text:
+            return InputLine(number, about, Input(line.text, None, fault=fault, blank=not line.text))
+        return self._usable(number, about)
 
-    def parse_json(self, number: int, text: str, where: str) -> InputLine:
-        entry = json_object(text, where, '{"input": ...}')
-        only_image = "image" in entry and "input" not in entry
-        key = "image" if self.kind == "pictures" or only_image else "input"
-        self._check(entry, key, where)
-        return self._line(number, entry, key)
+    @property
+    def _key(self) -> str:
+        return "image" if self.kind == "pictures" else "input"
 
-    def _check(self, entry: dict[str, Any], key: str, where: str) -> None:
-        if key not in entry:
-            raise ArgumentError(f'{where} has nothing under "{key}": give {{"{key}": ...}}')
+    def _read_json(self, about: dict[str, Any], text: str, where: str) -> tuple[dict[str, Any], str]:
+        """Return what a line says, and what is wrong with it."""
+        try:
+            entry = json_object(text, where, '{"input": ...}')
+        except ArgumentError as error:
+            return about, str(error)
+        about = {**about, **{name: entry[name] for name in entry if name not in RESULT_KEYS}}
+        about["id"] = str(about["id"])
+        return about, self._fault(about, where)
+
+    def _fault(self, about: dict[str, Any], where: str) -> str:
+        key = self._key_of(about)
+        if key not in about:
+            return f'{where} has nothing under "{key}": give {{"{key}": ...}}'
         if key == "image" and self.kind == "texts":
-            raise ArgumentError(f'{where} has an "image", and the model reads texts: give --model captioner')
-        if self.kind != "anything" and not isinstance(entry[key], str):
-            raise ArgumentError(f'{where} has no text under "{key}": {json.dumps(entry[key]):.60}')
+            return f'{where} has an "image", and the model reads texts: give a model of pictures (captioner)'
+        if (key == "image" or self.kind != "anything") and not isinstance(about[key], str):
+            return f'{where} has no text under "{key}": {json.dumps(about[key]):.60}'
+        return ""
 
-    def _line(self, number: int, entry: dict[str, Any], key: str) -> InputLine:
-        shown, value = entry[key], entry[key]
+    def _key_of(self, about: dict[str, Any]) -> str:
+        """Return the key of the input in what a line says."""
+        return "image" if "image" in about and "input" not in about else self._key
+
+    def _notice_id(self, identity: str, where: str) -> str:
+        """Return what is wrong with an id: an earlier line of a JSON file may have it."""
+        if not self.is_json:
+            return ""
+        if identity in self.seen:
+            return f"{where} has the id {identity!r}, which is there twice: give its own"
+        self.seen.add(identity)
+        return ""
+
+    def _usable(self, number: int, about: dict[str, Any]) -> InputLine:
+        shown = value = about[key := self._key_of(about)]
         if key == "image":
             value = str(self.folder / shown)
-            entry = {**entry, "image": self._path_for_result(shown, value)}
-        about = {"id": str(entry.get("id", number)), **entry}
-        about["id"] = str(about["id"])
-        about = {key: value for key, value in about.items() if key not in _RESULTS}
+            about = {**about, "image": self._path_for_result(shown, value)}
         return InputLine(number, about, Input(str(shown), value))
 
     def _path_for_result(self, shown: str, path: str) -> str:
@@ -84,7 +131,7 @@ class _Parser:
 
 
 def parse_lines(
-    lines: Iterable[tuple[int, str]],
+    lines: Iterable[TextLine],
     name: str,
     kind: InputKind,
     *,
@@ -92,42 +139,31 @@ def parse_lines(
     folder: Path = Path(),
     out: Path | None = None,
 ) -> Iterator[InputLine]:
-    """Yield the inputs of numbered lines; by default, the first tells whether they are JSON.
+    """Yield the input of each line; by default, the first that is not blank tells whether they are JSON.
 
     Paths of pictures begin from the `folder`, and in the result from the folder of `out`.
     """
     lines = iter(lines)
-    first = list(islice(lines, 1))
-    is_json = bool(first) and _is_json(first[0][1]) if is_json is None else is_json
-    parser, seen = _Parser(kind, folder, out), set[str]()
-    for number, (line_number, text) in enumerate(chain(first, lines)):
-        where = f"{name}, line {line_number}"
-        line = parser.parse_json(number, text, where) if is_json else parser.parse_text(number, text)
-        if line.about["id"] in seen:
-            raise ArgumentError(
-                f"{where} has the id {line.about['id']!r}, which is there twice: give its own"
-            )
-        seen.add(line.about["id"])
-        yield line
+    if is_json is None:
+        first = _up_to_text(lines)
+        is_json, lines = bool(first) and _is_json(first[-1].text), chain(first, lines)
+    parser = _Parser(name, kind, is_json, folder, out)
+    return map(parser.parse, lines)
+
+
+def _up_to_text(lines: Iterator[TextLine]) -> list[TextLine]:
+    """Take the blank lines at the beginning and the first that is not blank."""
+    taken = []
+    for line in lines:
+        taken.append(line)
+        if line.text:
+            break
+    return taken
 
 
 def _is_json(text: str) -> bool:
     try:
         entry = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(entry, dict) and bool({"input", "image"} & set(entry))
-
-
-def check_same_inputs(lines: Iterable[InputLine], written: Iterable[str], part: Path) -> int:
-    """Raise if a result was begun with other inputs; return how many of its lines have an error."""
-    refused = 0
-    for line, entry in zip(lines, map(json.loads, written), strict=False):
-        before = {key: value for key, value in entry.items() if key not in _RESULTS}
-        if before != line.about:
-            raise ArgumentError(
-                f"{part} was begun with {json.dumps(before)[:60]} where the input now has "
-                f"{json.dumps(line.about)[:60]}: give the same input, another --out, or --force"
-            )
-        refused += "error" in entry
-    return refused

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
+from torch import nn
 
 from beamsplit.decoding import decode
 from beamsplit.errors import ArgumentError
@@ -20,6 +21,8 @@ from beamsplit.strategies.spec import StrategySpec
 
 __all__ = ["PreparedSearch", "Searcher"]
 
+_OPERATIONS = 10**12  # of a batch on a CPU, which take some five to thirty seconds
+
 
 class PreparedSearch(NamedTuple):
     """A strategy made for a model, and the model that it decodes, which may be a guided one."""
@@ -27,6 +30,12 @@ class PreparedSearch(NamedTuple):
     spec: StrategySpec
     model: StepModel
     strategy: Strategy
+
+    @property
+    def rows(self) -> int:
+        """How many beams an input has."""
+        plan = self.strategy.plan()
+        return plan.groups * plan.beams_per_group
 
 
 @dataclass(frozen=True)
@@ -74,13 +83,36 @@ class Searcher:
         """Return a list of the search in the order that was asked for."""
         return reorder(found, self.order) if self.reordered else found
 
+    def batch_size(self, most: int) -> int:
+        """Return how many inputs to decode at once where nobody says: `most`, or fewer if that would be slow.
+
+        A large language model on a CPU takes minutes for many inputs, which are lost if it is stopped.
+        """
+        module = getattr(self.model, "module", None)
+        if not isinstance(module, nn.Module):
+            return most
+        weights = list(module.parameters())
+        if any(each.device.type != "cpu" for each in weights):
+            return most
+        beams = sum(search.rows for search in self.searches)
+        operations: int = 2 * sum(each.numel() for each in weights) * beams * self.options["max_length"]
+        return max(1, min(most, _OPERATIONS // operations))
+
     def search(
         self, inputs: Sequence[Input], numbers: Sequence[int], batch_size: int
     ) -> list[list[Hypotheses] | ArgumentError]:
-        """Return for each input one list a strategy, or the error by which the model refuses it.
+        """Return for each input one list a strategy, or the error by which it is refused.
 
-        `numbers` are the places of these inputs among all of the job.
+        A blank line has no lists. `numbers` are the places of these inputs among all of the job.
         """
+        usable = [index for index, each in enumerate(inputs) if each.decodable]
+        given, own_numbers = [inputs[index] for index in usable], [numbers[index] for index in usable]
+        found = dict(zip(usable, self._search(given, own_numbers, batch_size), strict=True))
+        return [found[index] if index in found else _unusable(each) for index, each in enumerate(inputs)]
+
+    def _search(
+        self, inputs: Sequence[Input], numbers: Sequence[int], batch_size: int
+    ) -> list[list[Hypotheses] | ArgumentError]:
         parts = chunks(inputs, batch_size)
         values = [value for part in parts for value in map_or_errors(self.prepare, part)]
         taken = [index for index, value in enumerate(values) if not isinstance(value, ArgumentError)]
@@ -123,6 +155,10 @@ class Searcher:
         )
         ordered = (each if isinstance(each, ArgumentError) else self.in_order(each) for each in lists)
         return dict(zip(taken, ordered, strict=True))
+
+
+def _unusable(given: Input) -> list[Hypotheses] | ArgumentError:
+    return ArgumentError(given.fault) if given.fault else []
 
 
 def _all_or_error(

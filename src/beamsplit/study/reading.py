@@ -25,11 +25,11 @@ __all__ = ["clean", "read_ids", "read_sources", "read_texts"]
 
 
 def read_ids(path: Path) -> list[str]:
-    """Return the ids in a file of lists."""
-    return [
-        str(entry["id"])
-        for _, entry in read_json_objects(path, '{"id": ..., "hypotheses": [...]}')
-        if "id" in entry
+    """Return the ids in a file of lists, without empty ones (blank lines have those) unless all are empty."""
+    entries = [entry for _, entry in read_json_objects(path, '{"id": ..., "hypotheses": [...]}')]
+    named = [entry for entry in entries if "id" in entry]
+    return [str(entry["id"]) for entry in named if entry.get("hypotheses") != []] or [
+        str(entry["id"]) for entry in named
     ]
 
 
@@ -47,7 +47,7 @@ def read_sources(path: Path, *, pictures: bool = False) -> dict[str, Source]:
     if path.suffix == ".txt":
         return {name: _plain(path, line, pictures) for name, line in read_plain_lines(path).items()}
     entries = list(read_json_objects(path, '{"input": ...}'))
-    ids = [str(entry.get("id", index)) for index, (_, entry) in enumerate(entries)]
+    ids = [str(entry.get("id", where.line_index)) for where, entry in entries]
     check_once(ids, path)
     return {each: _source(path, where, entry) for each, (where, entry) in zip(ids, entries, strict=True)}
 

@@ -1,0 +1,105 @@
+"""Stop a command that keeps what it has done, and say whether the same command goes on with it."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from beamsplit.jobs.resuming import PartialResult
+    from beamsplit.jobs.running import LineResult
+
+__all__ = ["Tally", "says_what_is_kept"]
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_INTERRUPTED = 128 + signal.SIGINT
+
+
+@dataclass
+class Tally:
+    """How many lines are done, and how many of them have an error."""
+
+    done: int = 0
+    refused: int = 0
+    total: int | None = None
+    """How many lines there are, if that is known."""
+
+    def begin(self, done: int, refused: int, total: int | None) -> None:
+        """Count what an earlier run has done."""
+        self.done, self.refused, self.total = done, refused, total
+
+    def add(self, results: Sequence[LineResult]) -> None:
+        """Count results."""
+        self.done += len(results)
+        self.refused += sum(each.refused for each in results)
+
+    def __str__(self) -> str:
+        return f"{self.done} {'' if self.total is None else f'of {self.total} '}lines done"
+
+
+class _Stopped(KeyboardInterrupt):
+    """A signal has come."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.exit_code = 128 + number
+
+
+@contextmanager
+def says_what_is_kept(part: PartialResult | None, tally: Tally) -> Iterator[None]:
+    """Say what is kept if the block is stopped by a signal or by an error. Without a part, nothing is."""
+    with _signals_stop():
+        try:
+            yield
+        except KeyboardInterrupt as stop:
+            click.echo(f"beamsplit: stopped{_kept(part, tally)}", err=True)
+            raise click.exceptions.Exit(getattr(stop, "exit_code", _INTERRUPTED)) from stop
+        except Exception:
+            if part is not None and tally.done:
+                click.echo(f"beamsplit: stopped{_kept(part, tally)}", err=True)
+            raise
+
+
+def _kept(part: PartialResult | None, tally: Tally) -> str:
+    if part is None:
+        return "; nothing is kept (with --out, the same command would go on)"
+    if part.is_empty:
+        return " before a batch was done; nothing is kept (a smaller --batch-size is done sooner)"
+    count = f" with {tally}" if tally.done else ""
+    return f"{count}; the same command goes on with what it has"
+
+
+@contextmanager
+def _signals_stop() -> Iterator[None]:
+    """Raise where signals ask the program to end, once: what comes later must not disturb the clearing up.
+
+    A signal that is ignored stays so, as in a job that a shell has put into the background.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before: dict[signal.Signals, Any] = {
+        number: handler
+        for number in _SIGNALS
+        if (handler := signal.getsignal(number)) not in (signal.SIG_IGN, None)
+    }
+
+    def stop(number: int, _: FrameType | None) -> None:
+        for each in before:
+            signal.signal(each, signal.SIG_IGN)
+        raise _Stopped(number)
+
+    for each in before:
+        signal.signal(each, stop)
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)

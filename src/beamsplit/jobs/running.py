@@ -1,0 +1,131 @@
+"""Decode the lines of a file, a batch at a time, and hand on the results of every batch when it is done.
+
+Lines are taken in windows of some batches, within which texts of like length go into one batch. The batches
+depend on the lines of their window alone. A run that goes on where an earlier one was stopped makes the same
+batches, so its results are the same to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from beamsplit.errors import ArgumentError
+from beamsplit.jobs.batches import by_length, chunks
+from beamsplit.jobs.lines import InputLine
+
+if TYPE_CHECKING:
+    from beamsplit.jobs.searching import Searcher
+
+__all__ = ["WINDOW", "KnownLine", "LineResult", "Windows", "decode_windows", "shard_range"]
+
+WINDOW = 16
+"""Batches to a window."""
+
+
+class KnownLine(NamedTuple):
+    """A line, and whether an earlier run has its result."""
+
+    line: InputLine
+    done: bool = False
+    refused: bool = False
+    """Whether that result is an error."""
+
+
+class LineResult(NamedTuple):
+    """What is written for a line."""
+
+    number: int
+    result: dict[str, Any]
+
+    @property
+    def refused(self) -> bool:
+        """Whether it is an error."""
+        return "error" in self.result
+
+
+class Windows:
+    """Lines in windows of some size, without those at the beginning that are done."""
+
+    def __init__(self, lines: Iterable[KnownLine], size: int) -> None:
+        self.lines = 0
+        """How many lines were read."""
+        self.done = 0
+        """How many of them an earlier run has done."""
+        self.refused = 0
+        """How many of those have an error."""
+        windows = chunks(self._counted(lines), size)
+        first = next((window for window in windows if not all(each.done for each in window)), None)
+        self._rest = windows if first is None else chain([first], windows)
+
+    def __iter__(self) -> Iterator[list[KnownLine]]:
+        return self._rest
+
+    def _counted(self, lines: Iterable[KnownLine]) -> Iterator[KnownLine]:
+        for each in lines:
+            self.lines += 1
+            self.done += each.done
+            self.refused += each.refused
+            yield each
+
+
+def decode_windows(
+    searcher: Searcher, windows: Iterable[Sequence[KnownLine]], batch_size: int
+) -> Iterator[list[LineResult]]:
+    """Yield the results of the lines that are not done, a batch at a time.
+
+    They are in the order of the batches, not of the lines: a line's number tells where it belongs.
+    """
+    for window in windows:
+        if found := _without_search(each for each in window if not each.line.given.decodable):
+            yield found
+        rest = [each for each in window if each.line.given.decodable]
+        order = by_length(each.line.given.value for each in rest)
+        for places in chunks(order, batch_size):
+            batch = [rest[place] for place in places]
+            if not all(each.done for each in batch):
+                yield _with_search(searcher, batch)
+
+
+def _with_search(searcher: Searcher, batch: Sequence[KnownLine]) -> list[LineResult]:
+    """Decode a batch; also lines that are done, without which the others' last bits might differ."""
+    lines = [each.line for each in batch]
+    lists = searcher.search([line.given for line in lines], [line.number for line in lines], len(lines))
+    found = zip(batch, lists, strict=True)
+    return [
+        LineResult(known.line.number, _result(known.line, each)) for known, each in found if not known.done
+    ]
+
+
+def _without_search(lines: Iterable[KnownLine]) -> list[LineResult]:
+    """Return the results of lines that no model needs to see."""
+    found = ((each.line, each.line.given.fault) for each in lines if not each.done)
+    return [
+        LineResult(line.number, _result(line, ArgumentError(fault) if fault else [])) for line, fault in found
+    ]
+
+
+def _result(line: InputLine, found: Any) -> dict[str, Any]:
+    if isinstance(found, ArgumentError):
+        return {**line.about, "error": str(found)}
+    hypotheses = found[0] if found else []  # a blank line has none
+    return {**line.about, "hypotheses": [asdict(hypothesis) for hypothesis in hypotheses]}
+
+
+def shard_range(shard: int, shards: int, lines: int, window: int) -> range:
+    """Return the lines of one of several parts of a file; shards count from 1.
+
+    >>> [shard_range(shard, 3, 10, 512) for shard in (1, 2, 3)]
+    [range(0, 3), range(3, 6), range(6, 10)]
+
+    Where every part has some windows, no window is divided: its batches are then those of the whole file.
+
+    >>> [shard_range(shard, 2, 18, 2) for shard in (1, 2)]
+    [range(0, 8), range(8, 18)]
+    """
+    unit = window if lines >= 4 * shards * window else 1
+    units = -(-lines // unit)
+    first, last = (min(units * each // shards * unit, lines) for each in (shard - 1, shard))
+    return range(first, last)
