@@ -8,7 +8,14 @@ from typing import Any, TypeAlias
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
 
-__all__ = ["Conversation", "Message", "as_conversation", "check_conversation", "read_conversations"]
+__all__ = [
+    "Conversation",
+    "Message",
+    "as_conversation",
+    "check_conversation",
+    "read_conversations",
+    "text_length",
+]
 
 Message: TypeAlias = Mapping[str, Any]
 """A dictionary with a role and a content, as in `{"role": "user", "content": "Hello"}`."""
@@ -26,6 +33,20 @@ def as_conversation(messages: str | Conversation, system: str | None = None) -> 
     """
     asked = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
     return asked if system is None else [{"role": "system", "content": system}, *asked]
+
+
+def text_length(value: Any) -> int:
+    """Return how many letters a text or a conversation has, and 0 for anything else.
+
+    >>> text_length("Hello"), text_length([{"role": "user", "content": "Hello"}]), text_length(7)
+    (5, 5, 0)
+    """
+    if isinstance(value, str):
+        return len(value)
+    if not _is_conversation(value):
+        return 0
+    contents = [message.get("content") for message in value if _is_message(message)]
+    return sum(len(content) for content in contents if isinstance(content, str))
 
 
 def read_conversations(inputs: Any) -> list[Conversation] | None:
@@ -55,8 +76,10 @@ def _is_conversation(value: Any) -> bool:
     return is_list and bool(value) and any(_is_message(each) for each in value)
 
 
-def check_conversation(conversation: Conversation, where: str) -> None:
+def check_conversation(conversation: Any, where: str) -> None:
     """Raise unless every message has a role and a content. `where` begins the line."""
+    if not _is_conversation(conversation):
+        raise ArgumentError(f"{where} is {checks.short_repr(conversation)}: give {_EXAMPLE}")
     for number, message in enumerate(conversation):
         if not _is_message(message) or not isinstance(message["role"], str):
             raise ArgumentError(

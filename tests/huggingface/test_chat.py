@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from beamsplit import ArgumentError, BeamSearch, DiverseBeamSearch, LengthNormalised, cli, decode
+from beamsplit.cli.chat_options import ChatOptions
 from beamsplit.huggingface import from_transformers, load
 from beamsplit.strategies.defaults import DEFAULTS, defaults_of
 from cli.commands import entries, refusal
@@ -249,3 +251,47 @@ def test_what_chat_needs(
     line = capsys.readouterr().err.splitlines()[-1]  # after the bars of transformers
     assert "--chat needs a model with a chat template" in line
     assert "leave --chat out" in line
+
+
+def test_decode_asks_a_chat_model_line_by_line(folder: str, tmp_path: Path) -> None:
+    lines: list[dict[str, Any]] = [
+        {"input": "fg"},
+        {"id": "x", "messages": [user("h"), {"role": "assistant", "content": "i"}, user("j")]},
+        {"messages": [{"role": "nobody"}]},
+        {"messages": "fg"},
+    ]
+    (tmp_path / "asked.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    options = ("--chat", "--system", "e", "--max-length", "6")
+    arguments = ["decode", str(tmp_path / "asked.jsonl"), "-m", folder, *options]
+    assert cli.main([*arguments, "-o", str(tmp_path / "out.jsonl")]) == 2
+    found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    model = load(folder)
+    for entry, asked in zip(found, ["fg", lines[1]["messages"]], strict=False):
+        expected = model.chat(asked, system="e", max_length=6)
+        assert [each["tokens"] for each in entry["hypotheses"]] == [list(h.tokens) for h in expected]
+    assert [entry["id"] for entry in found] == ["0", "x", "2", "3"]
+    assert found[1]["messages"] == lines[1]["messages"]
+    assert 'line 3, "messages", message 0 has the content None: give a text' in found[2]["error"]
+    assert "line 4, \"messages\" is 'fg': give [{" in found[3]["error"]
+
+
+def test_messages_in_a_file_need_chat(
+    folder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "asked.jsonl").write_text(json.dumps({"messages": [user("f")]}) + "\n")
+    assert cli.main(["decode", str(tmp_path / "asked.jsonl"), "-m", folder]) == 2
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert 'line 1 has "messages", which are for a chat: ask for one (--chat)' in line
+
+
+def test_with_chat_a_line_is_a_question(folder: str, tmp_path: Path) -> None:
+    asked, out = tmp_path / "asked.txt", tmp_path / "out.jsonl"
+    asked.write_text("fg\nh\n")
+    same = ["decode", str(asked), "-m", folder, "-o", str(out), "--max-length", "4"]
+    settings = ["-g", "8", "-b", "2", "-s", "1.5", "--return-per-group", "1"]
+    assert cli.main([*same, *settings]) == 0
+    without = out.read_bytes()
+    assert cli.main([*same, "--chat", "--force"]) == 0
+    assert out.read_bytes() != without  # the same settings, but the template makes a question of the line
+    assert ChatOptions(True, "e").description != ChatOptions(True, None).description  # kept with a part
+    assert ChatOptions(False, None).description == {}

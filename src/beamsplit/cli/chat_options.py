@@ -23,9 +23,14 @@ class ChatOptions:
     asked: bool
     system: str | None
 
+    @property
+    def description(self) -> dict[str, Any]:
+        """What outputs depend on, for a file."""
+        return {"chat": True, "system": self.system} if self.asked else {}
+
     def wrap(self, given: Input) -> Input:
         """Return an input as messages, if inputs are questions."""
-        if not self.asked or not isinstance(given.value, str):
+        if not self.asked or not given.decodable:
             return given
         return given._replace(value=as_conversation(given.value, self.system))
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from beamsplit.cli.chat_options import ChatOptions, with_chat_options
 from beamsplit.cli.inputs import STDIN, file_name, text_lines
 from beamsplit.cli.options import FILE, MODEL, OUTPUT
 from beamsplit.cli.search_options import SearchOptions, with_search_options
@@ -63,6 +64,7 @@ def _shard(_context: click.Context, _option: click.Parameter, value: str | None)
     metavar="K/N",
     help="Decode only the K-th of N parts of the file, from 1 to N.",
 )
+@with_chat_options
 @with_search_options
 @click.option(
     "--batch-size",
@@ -77,6 +79,7 @@ def decode(
     out: Path | None,
     force: bool,
     shard: tuple[int, int] | None,
+    chat: ChatOptions,
     search: SearchOptions,
     batch_size: int | None,
     device: str | None,
@@ -84,8 +87,9 @@ def decode(
     """Decode every line of FILE (- is standard input), and write a line of JSON for each, in the same order.
 
     Lines are texts, or paths of pictures for a model that takes those. Lines of a .jsonl file are objects
-    with an "input" or an "image"; an "id" and other keys are copied to the result. Without an "id", it is the
-    line's index, from 0. Files that gzip or zstd has compressed are read as they are.
+    with an "input" or an "image", or with "messages" for --chat; an "id" and other keys are copied to the
+    result. Without an "id", it is the line's index, from 0. Files that gzip or zstd has compressed are read
+    as they are.
 
     Every line has its line in the result. A blank line has an empty list of "hypotheses". A line that cannot
     be decoded has an "error" instead of "hypotheses"; the others are decoded all the same, and the exit code
@@ -101,6 +105,7 @@ def decode(
     beamsplit decode sentences.txt --out lists.jsonl
     beamsplit decode prompts.jsonl --model path/to/a/model --groups 5 --out lists.jsonl --device cuda
     beamsplit decode photos.jsonl --model captioner | head
+    beamsplit decode questions.txt --model path/to/a/model --chat --out answers.jsonl
     for k in 1 2 3 4; do beamsplit decode big.txt --shard $k/4 --out $k.jsonl & done; wait
     cat 1.jsonl 2.jsonl 3.jsonl 4.jsonl > lists.jsonl
     """  # noqa: D301 (click wants the character)
@@ -117,15 +122,15 @@ def decode(
         )
     part, tally = None if out is None else PartialResult(out, _INSTEAD), Tally()
     with says_what_is_kept(part, tally):
-        searcher = make_searcher(model, device, search, compared=False)
+        searcher = make_searcher(model, device, search, compared=False, chat=chat.asked)
         size = batch_size or searcher.batch_size(BATCH_SIZE)
-        inputs = _check_readable(_inputs(file, searcher.takes, out), WINDOW * size)
+        inputs = _check_readable(_inputs(file, searcher.takes, out, chat), WINDOW * size)
         job = _Job.of(searcher, inputs, shard, count, size)
         with explained_errors(model):
             if part is None:
                 _print(job, tally)
             else:
-                settings = {"model": model, **searcher.description}
+                settings = {"model": model, **searcher.description, **chat.description}
                 _write(job, part, settings if shard is None else {**settings, "shard": shard}, force, tally)
     if tally.refused:
         lines = "line" if tally.refused == 1 else "lines"
@@ -152,11 +157,14 @@ def _count_lines(file: str) -> int | None:
     return sum(1 for _ in text_lines(file))
 
 
-def _inputs(file: str, kind: InputKind, out: Path | None) -> Iterator[InputLine]:
+def _inputs(file: str, kind: InputKind, out: Path | None, chat: ChatOptions) -> Iterator[InputLine]:
     """Yield the inputs: JSON in a .jsonl, and where standard input begins so."""
     is_json = None if file == STDIN else file.lower().endswith(_JSON_NAMES)
     folder = Path() if file == STDIN else Path(file).parent
-    return parse_lines(text_lines(file), file_name(file), kind, is_json=is_json, folder=folder, out=out)
+    lines = parse_lines(
+        text_lines(file), file_name(file), kind, is_json=is_json, folder=folder, out=out, chat=chat.asked
+    )
+    return (replace(line, given=chat.wrap(line.given)) for line in lines)
 
 
 def _check_readable(inputs: Iterator[InputLine], count: int) -> Iterator[InputLine]:

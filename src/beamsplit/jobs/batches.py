@@ -19,6 +19,7 @@ from beamsplit import checks
 from beamsplit.decoding import decode
 from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses, Results
+from beamsplit.messages import text_length
 from beamsplit.model import StepModel
 from beamsplit.options import DecodeOptions, OptionArguments, Stop, shows_options
 from beamsplit.progress import Progress
@@ -114,7 +115,7 @@ def by_length(inputs: Iterable[Any]) -> list[int]:
     >>> by_length(["ccc", "a", "bb", "d"])
     [1, 3, 2, 0]
     """
-    lengths = [len(each) if isinstance(each, str) else 0 for each in inputs]
+    lengths = [text_length(each) for each in inputs]
     return sorted(range(len(lengths)), key=lengths.__getitem__)
 
 

@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 from beamsplit.errors import ArgumentError
 from beamsplit.files import TextLine, json_object
+from beamsplit.messages import check_conversation
 
 __all__ = ["RESULT_KEYS", "Input", "InputKind", "InputLine", "parse_lines"]
 
@@ -64,6 +65,8 @@ class _Parser:
     """The folder that paths of pictures begin from."""
     out: Path | None
     """The file of the result, from which paths of pictures are to be found too."""
+    chat: bool
+    """Whether inputs are for a chat model, and may be messages."""
     seen: set[str] = field(default_factory=set)
     """The ids of a JSON file so far. Ids in other files are the lines' numbers, which differ."""
 
@@ -98,15 +101,28 @@ class _Parser:
         key = self._key_of(about)
         if key not in about:
             return f'{where} has nothing under "{key}": give {{"{key}": ...}}'
+        if key == "messages":
+            return self._fault_of_messages(about[key], where)
         if key == "image" and self.kind == "texts":
             return f'{where} has an "image", and the model reads texts: give a model of pictures (captioner)'
         if (key == "image" or self.kind != "anything") and not isinstance(about[key], str):
             return f'{where} has no text under "{key}": {json.dumps(about[key]):.60}'
         return ""
 
+    def _fault_of_messages(self, messages: Any, where: str) -> str:
+        if not self.chat:
+            return f'{where} has "messages", which are for a chat: ask for one (--chat), or give an "input"'
+        try:
+            check_conversation(messages, f'{where}, "messages"')
+        except ArgumentError as error:
+            return str(error)
+        return ""
+
     def _key_of(self, about: dict[str, Any]) -> str:
         """Return the key of the input in what a line says."""
-        return "image" if "image" in about and "input" not in about else self._key
+        if "input" in about:
+            return self._key
+        return next((key for key in ("image", "messages") if key in about), self._key)
 
     def _notice_id(self, identity: str, where: str) -> str:
         """Return what is wrong with an id: an earlier line of a JSON file may have it."""
@@ -122,6 +138,8 @@ class _Parser:
         if key == "image":
             value = str(self.folder / shown)
             about = {**about, "image": self._path_for_result(shown, value)}
+        if key == "messages":
+            shown = value[-1].get("content")
         return InputLine(number, about, Input(str(shown), value))
 
     def _path_for_result(self, shown: str, path: str) -> str:
@@ -138,16 +156,18 @@ def parse_lines(
     is_json: bool | None = None,
     folder: Path = Path(),
     out: Path | None = None,
+    chat: bool = False,
 ) -> Iterator[InputLine]:
     """Yield the input of each line; by default, the first that is not blank tells whether they are JSON.
 
-    Paths of pictures begin from the `folder`, and in the result from the folder of `out`.
+    Paths of pictures begin from the `folder`, and in the result from the folder of `out`. For a `chat`, JSON
+    may have "messages".
     """
     lines = iter(lines)
     if is_json is None:
         first = _up_to_text(lines)
         is_json, lines = bool(first) and _is_json(first[-1].text), chain(first, lines)
-    parser = _Parser(name, kind, is_json, folder, out)
+    parser = _Parser(name, kind, is_json, folder, out, chat)
     return map(parser.parse, lines)
 
 
@@ -166,4 +186,4 @@ def _is_json(text: str) -> bool:
         entry = json.loads(text)
     except (ValueError, RecursionError):
         return False
-    return isinstance(entry, dict) and bool({"input", "image"} & set(entry))
+    return isinstance(entry, dict) and bool({"input", "image", "messages"} & set(entry))
