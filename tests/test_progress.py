@@ -115,11 +115,12 @@ def test_a_notebook_has_one_line_that_is_written_over(
     )
 
 
-def test_a_terminal_has_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
+
+def test_a_terminal_has_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", shown := Terminal())
     with Progress("decode").bar(7) as bar:
@@ -128,6 +129,19 @@ def test_a_terminal_has_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
         bar.complete()
     assert "3/3" in shown.getvalue()
     assert "so far" in shown.getvalue()
+
+
+def test_a_brief_bar_is_drawn_after_a_second(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", shown := Terminal())
+    with Progress("decode").bar(7, brief=True) as bar:
+        clock.now += 0.9
+        bar.advance(3)
+    assert shown.getvalue() == ""
+    with Progress("decode").bar(7, brief=True) as bar:
+        clock.now += 1.1
+        bar.advance(5)
+    assert "5/7" in shown.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -182,9 +196,9 @@ def last_total(strategy: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> 
     totals: list[int | None] = []
     real = Progress.bar
 
-    def bar(self: Progress, total: int | None, done: int = 0, *, shown: bool = True) -> Any:
+    def bar(self: Progress, total: int | None, done: int = 0, **looks: bool) -> Any:
         totals.append(total)
-        return real(self, total, done, shown=shown)
+        return real(self, total, done, **looks)
 
     monkeypatch.setattr(Progress, "bar", bar)
     decode(slow_model(clock), ["a"], strategy, max_length=4, progress=True)

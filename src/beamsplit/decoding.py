@@ -116,7 +116,7 @@ def _bar(strategy: Strategy, options: OptionArguments, shown: bool) -> AbstractC
     if not isinstance(strategy, SearchingStrategy):
         plan = strategy.plan()
         total = options["max_length"] + (plan.groups - 1 if plan.schedule == "staggered" else 0)
-    return Progress("decode").bar(total, shown=checks.true_or_false("progress", shown))
+    return Progress("decode").bar(total, shown=checks.true_or_false("progress", shown), brief=True)
 
 
 def _search(model: StepModel, strategy: Strategy, arguments: OptionArguments) -> Search:

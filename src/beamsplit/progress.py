@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Bar", "Progress", "describe"]
 
 _EVERY = 20.0  # seconds between lines that stay
+_SHORT = 1.0  # seconds before a brief bar is drawn
 _IN_PLACE = 0.5  # seconds between lines that are written over
 
 
@@ -107,9 +108,14 @@ class Progress:
     name: str
 
     @contextmanager
-    def bar(self, total: int | None, done: int = 0, *, shown: bool = True) -> Iterator[Bar]:
-        """Show a bar of so many steps for the length of a block; nothing unless `shown`."""
-        view = _view(self.name, total, done) if shown else None
+    def bar(
+        self, total: int | None, done: int = 0, *, shown: bool = True, brief: bool = False
+    ) -> Iterator[Bar]:
+        """Show a bar of so many steps for the length of a block; nothing unless `shown`.
+
+        A `brief` bar is for steps that are quick, and is drawn only if there is a second's worth of them.
+        """
+        view = _view(self.name, total, done, brief) if shown else None
         bar = Bar(self.name, total, done, view)
         try:
             yield bar
@@ -118,19 +124,21 @@ class Progress:
                 view.close(bar)
 
 
-def _view(name: str, total: int | None, done: int) -> _View:
+def _view(name: str, total: int | None, done: int, brief: bool) -> _View:
     from rich.console import Console
 
     console = Console(stderr=True)
     if console.is_jupyter:
         return _LineInPlace()
-    return _RichBar(console, name, total, done) if console.is_terminal else _Lines()
+    return _RichBar(console, name, total, done, brief) if console.is_terminal else _Lines()
 
 
 class _RichBar:
     """A bar on a terminal."""
 
-    def __init__(self, console: rich.console.Console, name: str, total: int | None, done: int) -> None:
+    def __init__(
+        self, console: rich.console.Console, name: str, total: int | None, done: int, brief: bool
+    ) -> None:
         from rich import progress
 
         columns = (
@@ -142,16 +150,25 @@ class _RichBar:
         )
         self._shown = progress.Progress(*columns, console=console)
         self._task = self._shown.add_task(name, total=total, completed=done, note="")
+        self._is_drawn = False
+        if not brief:
+            self._draw()
+
+    def _draw(self) -> None:
+        self._is_drawn = True
         self._shown.start()
 
     def update(self, bar: Bar) -> None:
+        if not self._is_drawn and monotonic() - bar.begun >= _SHORT:
+            self._draw()
         self._shown.update(self._task, completed=bar.done, total=bar.total)
 
     def note(self, bar: Bar, text: str) -> None:
         self._shown.update(self._task, note=text)
 
     def close(self, bar: Bar) -> None:
-        self._shown.stop()
+        if self._is_drawn:
+            self._shown.stop()
 
 
 @dataclass

@@ -181,7 +181,8 @@ def _run(
 ) -> None:
     from beamsplit.cli.searching import explained_errors, make_searcher
 
-    searcher = make_searcher(name, output.device, search, compared=not output.alone, chat=chat)
+    compared = not output.alone
+    searcher = make_searcher(name, output.device, search, compared=compared, chat=chat, progress=True)
     with explained_errors(name):
         if output.tree is not None:
             _draw(searcher, _only(given), output)

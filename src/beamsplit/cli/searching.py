@@ -19,7 +19,13 @@ __all__ = ["explained_errors", "make_searcher"]
 
 
 def make_searcher(
-    model_name: str, device: str | None, search: SearchOptions, *, compared: bool, chat: bool = False
+    model_name: str,
+    device: str | None,
+    search: SearchOptions,
+    *,
+    compared: bool,
+    chat: bool = False,
+    progress: bool = False,
 ) -> Searcher:
     """Load the model; what the options do not say is as the defaults for such a model, or for a chat."""
     model = load_model(model_name, device)
@@ -35,6 +41,7 @@ def make_searcher(
         search.seed,
         order=search.order_of_lists(defaults),
         reordered=search.reordered_by(defaults) is not None,
+        progress=progress,
     )
 
 

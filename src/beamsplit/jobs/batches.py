@@ -7,6 +7,7 @@ number is the input's place among all inputs of the job, unless the job gives nu
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -72,13 +73,18 @@ def try_in_batches(
     strategy: Strategy,
     *,
     batch_size: int = BATCH_SIZE,
+    progress: bool = False,
     **options: Unpack[OptionArguments],
 ) -> list[Hypotheses | ArgumentError]:
-    """Do what `decode_in_batches` does, but return an error in the place of an input that is refused."""
+    """Do what `decode_in_batches` does, but return an error in the place of an input that is refused.
+
+    `progress` shows the steps of each batch.
+    """
     job = _Job.of(model, inputs, strategy, options)
     found: dict[int, Hypotheses | ArgumentError] = {}
     for indices in job.batches(batch_size):
-        found.update(zip(indices, map_or_errors(job.decode, indices), strict=True))
+        work = functools.partial(job.decode, progress=progress)
+        found.update(zip(indices, map_or_errors(work, indices), strict=True))
     return [found[index] for index in range(len(found))]
 
 
@@ -143,7 +149,7 @@ class _Job:
         """Yield the places of the inputs of each batch."""
         return chunks(by_length(self.inputs), checks.at_least("batch_size", size, 1))
 
-    def decode(self, indices: Sequence[int]) -> Results:
+    def decode(self, indices: Sequence[int], *, progress: bool = False) -> Results:
         """Decode the inputs at these places."""
         array, options = _is_array(self.inputs), self.options.copy()
         part = self.inputs[list(indices)] if array else [self.inputs[index] for index in indices]
@@ -151,7 +157,7 @@ class _Job:
         options["numbers"] = [self.seeds[index][1] for index in indices]
         if (stop := options.get("stop")) is not None:
             options["stop"] = _stop_in_batch(stop, indices)
-        return decode(self.model, part, self.strategy, **options)
+        return decode(self.model, part, self.strategy, progress=progress, **options)
 
 
 def _is_array(inputs: Any) -> bool:

@@ -51,6 +51,8 @@ class Searcher:
     """The order of its lists; see `beamsplit.ordering`."""
     reordered: bool = False
     """Whether lists have to be put into that order, since the search gives them another."""
+    progress: bool = False
+    """Whether to show the steps of each batch."""
     searches: list[PreparedSearch] = field(init=False, repr=False, default_factory=list)
 
     def __post_init__(self) -> None:
@@ -151,6 +153,7 @@ class Searcher:
             batch_size=batch_size,
             seed=self.seed,
             numbers=[numbers[index] for index in taken],
+            progress=self.progress,
             **self.options_of(search.spec),
         )
         ordered = (each if isinstance(each, ArgumentError) else self.in_order(each) for each in lists)
