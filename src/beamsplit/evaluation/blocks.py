@@ -19,7 +19,7 @@ __all__ = [
     "Code",
     "Heading",
     "Paragraph",
-    "Results",
+    "RunResults",
     "Table",
     "about",
     "about_refused",
@@ -38,7 +38,8 @@ __all__ = [
     "title",
 ]
 
-Results = Mapping[str, Any]
+RunResults = Mapping[str, Any]
+"""The figures of an experiment, as `run` returns them and its JSON has them."""
 
 NAMES = {
     "cider_d": "CIDEr-D",
@@ -111,7 +112,7 @@ class Table:
 Block = Heading | Paragraph | Code | Table
 
 
-def page(results: Results) -> list[Block]:
+def page(results: RunResults) -> list[Block]:
     """Return all that is shown of an experiment."""
     blocks: list[Block] = [Heading(results["title"]), Paragraph(about(results))]
     blocks += [Paragraph(legend(results))] if legend(results) else []
@@ -132,12 +133,12 @@ _GAINS = "In brackets, the gain over the first method."
 # Sentences
 
 
-def has_references(results: Results) -> bool:
+def has_references(results: RunResults) -> bool:
     """Return whether the task has references; it has if the results do not say."""
     return bool(results.get("references", {}).get("most", 1))
 
 
-def about(results: Results) -> str:
+def about(results: RunResults) -> str:
     """Return a paragraph about the inputs and the model, with warnings."""
     sentences = [_about_inputs(results)]
     if results["refused"]:
@@ -157,7 +158,7 @@ def about(results: Results) -> str:
     return " ".join(sentences)
 
 
-def _about_inputs(results: Results) -> str:
+def _about_inputs(results: RunResults) -> str:
     few, many = results["references"]["fewest"], results["references"]["most"]
     if not many:
         references = " without references"
@@ -193,7 +194,7 @@ def _about_lengths(lengths: Mapping[str, Mapping[str, int]]) -> list[str]:
     ]
 
 
-def _about_repeats(results: Results) -> list[str]:
+def _about_repeats(results: RunResults) -> list[str]:
     """Return a hint if groups find the same outputs, for which there is a remedy."""
     found = results["figures"].get("unique", {})
     diverse = [
@@ -216,7 +217,7 @@ def _joined(parts: Sequence[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def legend(results: Results) -> str:
+def legend(results: RunResults) -> str:
     """Return what bold and stars mean; nothing if there is one method alone."""
     if len(results["methods"]) == 1:
         return ""
@@ -234,41 +235,41 @@ def legend(results: Results) -> str:
 # Tables
 
 
-def text_metrics(results: Results) -> list[str]:
+def text_metrics(results: RunResults) -> list[str]:
     """Return the names of the metrics that have oracle figures."""
     names = [name.removeprefix("oracle_").split("@")[0] for name in results["figures"] if "@" in name]
     return list(dict.fromkeys(names))
 
 
-def oracle_columns(results: Results, metric: str) -> list[str]:
+def oracle_columns(results: RunResults, metric: str) -> list[str]:
     """Return the names of a metric's figures: the top-1 and the best of k."""
     return [name for name in results["figures"] if name.startswith(f"oracle_{metric}@")]
 
 
-def list_columns(results: Results, corpus: bool = False) -> list[str]:
+def list_columns(results: RunResults, corpus: bool = False) -> list[str]:
     """Return the names of figures of lists, or of all lists together."""
     names = [name for name in results["figures"] if "@" not in name]
     return [name for name in names if name.startswith("corpus") == corpus]
 
 
-def oracle_table(results: Results, metric: str) -> Table:
+def oracle_table(results: RunResults, metric: str) -> Table:
     """Return a table of the top-1 and the best of k."""
     return column_table(results, oracle_columns(results, metric), f"{_name(metric)}, best of the first k")
 
 
-def list_table(results: Results, corpus: bool = False) -> Table:
+def list_table(results: RunResults, corpus: bool = False) -> Table:
     """Return a table of figures of lists, or of all lists together."""
     caption = "diversity of all lists together" if corpus else "figures of lists"
     return column_table(results, list_columns(results, corpus), caption)
 
 
-def column_table(results: Results, columns: Sequence[str], caption: str = "") -> Table:
+def column_table(results: RunResults, columns: Sequence[str], caption: str = "") -> Table:
     """Return a table of these figures, without rows if there are none."""
     rows = _rows(results["figures"], columns, results.get("items", 0)) if columns else []
     return Table(caption, ["", *map(title, columns)], rows)
 
 
-def _part_tables(results: Results, by: str) -> Iterator[Table]:
+def _part_tables(results: RunResults, by: str) -> Iterator[Table]:
     metrics = text_metrics(results)
     for metric in metrics:
         yield part_table(results, by, oracle_columns(results, metric), _name(metric))
@@ -276,7 +277,7 @@ def _part_tables(results: Results, by: str) -> Iterator[Table]:
         yield part_table(results, by, list_columns(results), "figures of lists")
 
 
-def part_table(results: Results, by: str, columns: Sequence[str], caption: str = "") -> Table:
+def part_table(results: RunResults, by: str, columns: Sequence[str], caption: str = "") -> Table:
     """Return a table of these figures for inputs of each complexity, with gains."""
     rows = [
         [f"{part} ({found['items']})", *row]
@@ -286,7 +287,7 @@ def part_table(results: Results, by: str, columns: Sequence[str], caption: str =
     return Table(f"{caption} by complexity, {BY.get(by, by)}", ["", "", *map(title, columns)], rows, labels=2)
 
 
-def cost_table(results: Results) -> Table:
+def cost_table(results: RunResults) -> Table:
     """Return a table of time, compared with the first method's, and of peak memory."""
     rows = [
         [
@@ -300,7 +301,7 @@ def cost_table(results: Results) -> Table:
     return Table("cost", ["", "time", "relative to the first", "peak memory"], rows)
 
 
-def example_blocks(results: Results, shown: int = SHOWN, methods: Collection[str] = ()) -> Iterator[Block]:
+def example_blocks(results: RunResults, shown: int = SHOWN, methods: Collection[str] = ()) -> Iterator[Block]:
     """Yield lists side by side, each below its input: references, and the first outputs of the methods."""
     for each in results["examples"]:
         lists = {

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from beamsplit import extras
 from beamsplit.errors import ArgumentError
-from beamsplit.evaluation.blocks import BY, NAMES, has_references, text_metrics
+from beamsplit.evaluation.blocks import BY, NAMES, RunResults, has_references, text_metrics
 from beamsplit.files import write_bytes
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 __all__ = ["content", "plots", "save", "style"]
 
-Results = Mapping[str, Any]
 Found = Mapping[str, Any]  # one figure: its value, and where it may lie as well
 ByMethod = Mapping[str, Found]
 Label = tuple[float, float, str, str]  # where, what, and in which colour
@@ -82,7 +81,7 @@ _STYLE = {
 }
 
 
-def plots(results: Results) -> dict[str, Figure]:
+def plots(results: RunResults) -> dict[str, Figure]:
     """Return the plots that these results allow, by name."""
     with style():
         made = {
@@ -94,7 +93,7 @@ def plots(results: Results) -> dict[str, Figure]:
     return {name: figure for name, figure in made.items() if figure is not None}
 
 
-def save(results: Results, folder: Path, stem: str, formats: Sequence[str] = ("svg", "png")) -> list[Path]:
+def save(results: RunResults, folder: Path, stem: str, formats: Sequence[str] = ("svg", "png")) -> list[Path]:
     """Write the plots as files, and return their paths. The same results make the same bytes."""
     for each in formats:
         if each not in _METADATA:
@@ -152,7 +151,7 @@ class _Series:
         return [_shown(value) for value in self.values] if self.key else [self.name]
 
 
-def _series(results: Results) -> list[_Series]:
+def _series(results: RunResults) -> list[_Series]:
     members: dict[str, list[str]] = {}
     for name, method in results["methods"].items():
         members.setdefault(method["family"] or name, []).append(name)
@@ -170,7 +169,7 @@ def _first_varied(varied: Mapping[str, Any]) -> tuple[str, Any]:
     return _first_varied(value) if isinstance(value, Mapping) and len(value) == 1 else (key, value)
 
 
-def _texts(results: Results) -> list[str]:
+def _texts(results: RunResults) -> list[str]:
     return [metric for metric in text_metrics(results) if not metric.startswith("mbr_")]
 
 
@@ -183,7 +182,7 @@ def _oracles(figures: Mapping[str, ByMethod], metric: str) -> dict[int, ByMethod
     return dict(sorted(found.items()))
 
 
-def _quality(results: Results) -> _Measured | None:
+def _quality(results: RunResults) -> _Measured | None:
     """Return the oracle figure of the largest k by the first metric, also for a part of the results."""
     metrics = _texts(results)
     if not metrics:
@@ -192,7 +191,7 @@ def _quality(results: Results) -> _Measured | None:
     return _Measured(f"{_named(metrics[0])}, {_best_of(k)}", by_method)
 
 
-def _likelihood(results: Results) -> _Measured | None:
+def _likelihood(results: RunResults) -> _Measured | None:
     """Return the log-probability of first outputs, which stands for quality if there are no references."""
     name = "top_log_prob"
     if has_references(results) or name not in results["figures"]:
@@ -200,7 +199,7 @@ def _likelihood(results: Results) -> _Measured | None:
     return _Measured("mean log-probability of the first output", results["figures"][name])
 
 
-def _diversity(results: Results) -> _Measured | None:
+def _diversity(results: RunResults) -> _Measured | None:
     names = [name for name in results["figures"] if "_distinct_" in name]
     if not names:
         return None
@@ -208,7 +207,7 @@ def _diversity(results: Results) -> _Measured | None:
     return _Measured(_named(name), results["figures"][name])
 
 
-def _few(results: Results) -> bool:
+def _few(results: RunResults) -> bool:
     """Return whether each method can have a colour of its own."""
     return len(results["methods"]) <= len(_COLOURS)
 
@@ -245,7 +244,7 @@ def _is_number(value: Any) -> bool:
 # The pictures
 
 
-def _oracle(results: Results) -> Figure | None:
+def _oracle(results: RunResults) -> Figure | None:
     found = {metric: _oracles(results["figures"], metric) for metric in _texts(results)}
     # One k makes no line.
     found = {metric: by_k for metric, by_k in found.items() if len(by_k) > 1}
@@ -261,7 +260,7 @@ def _oracle(results: Results) -> Figure | None:
     return figure
 
 
-def _tradeoff(results: Results) -> Figure | None:
+def _tradeoff(results: RunResults) -> Figure | None:
     quality, diversity = _quality(results) or _likelihood(results), _diversity(results)
     if quality is None or diversity is None:
         return None
@@ -281,7 +280,7 @@ def _tradeoff(results: Results) -> Figure | None:
     return figure
 
 
-def _complexity(results: Results) -> Figure | None:
+def _complexity(results: RunResults) -> Figure | None:
     gained = _quality if has_references(results) else _diversity
     found = {by: [gained(part) for part in parts.values()] for by, parts in results["parts"].items()}
     measured = {by: [each for each in parts if each] for by, parts in found.items() if any(parts)}
@@ -300,7 +299,7 @@ def _complexity(results: Results) -> Figure | None:
     return figure
 
 
-def _sweep(results: Results, series: _Series) -> Figure | None:
+def _sweep(results: RunResults, series: _Series) -> Figure | None:
     metric, diversity = next(iter(_texts(results)), None), _diversity(results)
     by_k = _oracles(results["figures"], metric) if metric else {}
     if not by_k and not diversity:
@@ -330,7 +329,7 @@ def _sweep(results: Results, series: _Series) -> Figure | None:
 
 
 def _panels(
-    results: Results, count: int, *, height: float | None = None, sharey: bool = False
+    results: RunResults, count: int, *, height: float | None = None, sharey: bool = False
 ) -> tuple[Figure, list[Axes]]:
     """Make so many panels in rows, beneath the title."""
     columns = {1: 1, 2: 2, 4: 2}.get(count, 3)

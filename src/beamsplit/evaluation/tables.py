@@ -14,7 +14,7 @@ from beamsplit.evaluation.blocks import (
     Code,
     Heading,
     Paragraph,
-    Results,
+    RunResults,
     Table,
     text_metrics,
     title,
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 
-def markdown(results: Results) -> str:
+def markdown(results: RunResults) -> str:
     """Return all tables of an experiment."""
     return render(blocks.page(results))
 
@@ -52,39 +52,39 @@ def render(page: Iterable[Block]) -> str:
 # Parts of a page, for pages that are put together by hand
 
 
-def about(results: Results) -> list[str]:
+def about(results: RunResults) -> list[str]:
     """Return a paragraph about the inputs and the model, with warnings."""
     return [blocks.about(results)]
 
 
-def oracle_table(results: Results, metric: str, distinct: bool = False) -> list[str]:
+def oracle_table(results: RunResults, metric: str, distinct: bool = False) -> list[str]:
     """Return a table of the top-1 and the best of k, with distinct n-grams beside them if asked."""
     columns = blocks.oracle_columns(results, metric)
     columns += [name for name in results["figures"] if distinct and name.startswith("list_distinct_")]
     return column_table(results, columns)
 
 
-def list_table(results: Results, corpus: bool = False) -> list[str]:
+def list_table(results: RunResults, corpus: bool = False) -> list[str]:
     """Return a table of figures of lists, or of all lists together."""
     return column_table(results, blocks.list_columns(results, corpus))
 
 
-def column_table(results: Results, columns: Sequence[str]) -> list[str]:
+def column_table(results: RunResults, columns: Sequence[str]) -> list[str]:
     """Return a table of these figures, or nothing if there are none."""
     return _lines(blocks.column_table(results, columns)) if columns else []
 
 
-def parts_table(results: Results, by: str, metric: str) -> list[str]:
+def parts_table(results: RunResults, by: str, metric: str) -> list[str]:
     """Return a table of the best of k for inputs of each complexity, with gains."""
     return _lines(blocks.part_table(results, by, blocks.oracle_columns(results, metric)))
 
 
-def cost_table(results: Results) -> list[str]:
+def cost_table(results: RunResults) -> list[str]:
     """Return a table of time, compared with the first method's, and of peak memory."""
     return _lines(blocks.cost_table(results))
 
 
-def examples(results: Results, shown: int = blocks.SHOWN, methods: Collection[str] = ()) -> list[str]:
+def examples(results: RunResults, shown: int = blocks.SHOWN, methods: Collection[str] = ()) -> list[str]:
     """Return tables of lists side by side: references, and the first outputs of the methods."""
     found = blocks.example_blocks(results, shown, methods)
     return [line for block in found for line in (*_lines(block), "")]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from beamsplit.evaluation.blocks import Block, Cell, Code, Heading, Paragraph, Results, Table, legend, page
+from beamsplit.evaluation.blocks import Block, Cell, Code, Heading, Paragraph, RunResults, Table, legend, page
 
 __all__ = ["escape", "latex", "render"]
 
@@ -35,7 +35,7 @@ _SPECIAL_CHARACTER = re.compile("|".join(map(re.escape, _SPECIAL)))
 _DASH = re.compile("-(?=-)")  # one before another, with which it would become a longer dash
 
 
-def latex(results: Results) -> str:
+def latex(results: RunResults) -> str:
     """Return all tables of an experiment. Their captions say what is marked in them."""
     return render(page(results), results["title"], legend(results).replace(r"\*", "*"))
 

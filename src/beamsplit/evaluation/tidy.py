@@ -10,7 +10,7 @@ import io
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from beamsplit.evaluation.blocks import Results
+from beamsplit.evaluation.blocks import RunResults
 
 __all__ = ["COLUMNS", "to_csv", "write_rows"]
 
@@ -34,7 +34,7 @@ COLUMNS = (
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for one
 
 
-def to_csv(results: Results) -> str:
+def to_csv(results: RunResults) -> str:
     """Return all figures, one a row. What is not known is left empty."""
     return write_rows(COLUMNS, _rows(results))
 
@@ -52,7 +52,7 @@ def _cell(value: Any) -> Any:
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
-def _rows(results: Results) -> Iterator[dict[str, Any]]:
+def _rows(results: RunResults) -> Iterator[dict[str, Any]]:
     signatures = results.get("signatures", {})
     about = {"task": results["task"], "model": results["model"], "items": results["items"]}
     for row in _of_figures(results["figures"], signatures):
