@@ -14,12 +14,12 @@ from beamsplit.ngrams import ngrams
 from beamsplit.ordering import consensus
 from research.chat.settings import ANSWERS
 
-__all__ = ["Answer", "by_figure", "measure_list"]
+__all__ = ["Answer", "by_figure", "count_meanings", "measure_list", "overlap", "repeated_share"]
 
 _WORD = re.compile(r"\w+")
 _CONTENT = 4  # letters that a word of content has at least
 _SAME = 0.8  # cosine above which two answers say the same
-_LOOP = 0.2  # share of 4-grams that are there before, from which on an answer loops
+_LOOP = 0.2  # share of 4-grams that are there before, above which an answer loops
 _STUB = 3  # words that an answer has at least
 
 
@@ -43,13 +43,13 @@ def measure_list(answers: Sequence[Answer], prompt_vector: Tensor, vectors: Tens
     cosine = vectors @ vectors.T
     return {
         "different": len({answer.text for answer in answers}) / len(answers),
-        "overlap": mean(_overlap(a, b) for a, b in itertools.combinations(words, 2)),
+        "overlap": mean(overlap(a, b) for a, b in itertools.combinations(words, 2)),
         "meanings": count_meanings(cosine),
         "likeness": mean(float(cosine[a, b]) for a, b in itertools.combinations(range(len(answers)), 2)),
         "relevance": mean(relevance),
         "best_relevance": max(relevance),
         "log_prob": mean(answer.log_prob / max(answer.length, 1) for answer in answers),
-        "loops": mean(repeated_share(each) >= _LOOP for each in words),
+        "loops": mean(repeated_share(each) > _LOOP for each in words),
         "stubs": mean(len(each) < _STUB for each in words),
         "length": mean(answer.length for answer in answers),
         "finished": mean(answer.finished for answer in answers),
@@ -72,7 +72,7 @@ def _of_first(
         found[f"first_relevance_{order}"] = relevance[first]
         found[f"first_words_{order}"] = len(words[first])
         found[f"first_stub_{order}"] = float(len(words[first]) < _STUB)
-        found[f"first_loop_{order}"] = float(repeated_share(words[first]) >= _LOOP)
+        found[f"first_loop_{order}"] = float(repeated_share(words[first]) > _LOOP)
     return found
 
 
@@ -95,7 +95,7 @@ def _words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
-def _overlap(first: Sequence[str], second: Sequence[str]) -> float:
+def overlap(first: Sequence[str], second: Sequence[str]) -> float:
     """Return the share of words of content that both have. Two texts without any are alike."""
     a, b = ({word for word in words if len(word) >= _CONTENT} for words in (first, second))
     return len(a & b) / len(a | b) if a | b else 1.0

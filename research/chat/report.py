@@ -37,12 +37,12 @@ def markdown(figures: Figures) -> str:
 
 def _settings(figures: Figures) -> str:
     """Return a row for each setting; a star marks a difference from the chosen one that is not by chance."""
-    slowest = median(figures[CHOSEN]["seconds"])
+    own = median(figures[CHOSEN]["seconds"])
     rows = []
     for name, row in figures.items():
         cells = [_cell(row[key], figures[CHOSEN][key], digits) for key, (_, digits) in _COLUMNS.items()]
         label = f"**{name}**" if name == CHOSEN else name
-        rows.append([label, *cells, f"{median(row['seconds']) / slowest:.1f}"])
+        rows.append([label, *cells, f"{median(row['seconds']) / own:.1f}"])
     return _table(["", *(title for title, _ in _COLUMNS.values()), "time"], rows)
 
 

@@ -13,8 +13,10 @@ __all__ = [
     "Message",
     "as_conversation",
     "check_conversation",
+    "goes_on",
     "read_conversations",
     "text_length",
+    "text_of_content",
 ]
 
 Message: TypeAlias = Mapping[str, Any]
@@ -28,11 +30,43 @@ _EXAMPLE = '[{"role": "user", "content": "..."}]'
 def as_conversation(messages: str | Conversation, system: str | None = None) -> Conversation:
     """Return a question as messages, and messages as they are; a system message comes before them.
 
+    Raise if these are no messages, or if they have a system message already.
+
     >>> as_conversation("Hello", system="Be brief.")[0]
     {'role': 'system', 'content': 'Be brief.'}
     """
-    asked = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
-    return asked if system is None else [{"role": "system", "content": system}, *asked]
+    asked = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
+    check_conversation(asked, "the conversation")
+    if system is None:
+        return asked
+    if any(message["role"] == "system" for message in asked):
+        raise ArgumentError(
+            "the messages have a system message of their own, and another is given: leave out one of the two"
+        )
+    return [{"role": "system", "content": system}, *asked]
+
+
+def goes_on(conversation: Conversation) -> bool:
+    """Tell whether the last message is the assistant's: what it has begun is to go on."""
+    return bool(conversation[-1]["role"] == "assistant")
+
+
+def text_of_content(content: Any) -> str | None:
+    """Return the text of a message's content, which may be a list of parts; None if it is not text alone.
+
+    >>> text_of_content("Hello"), text_of_content([{"type": "text", "text": "Hello"}])
+    ('Hello', 'Hello')
+    >>> text_of_content([{"type": "image", "url": "cat.jpg"}])
+    """
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, Sequence) or not all(_is_text_part(part) for part in content):
+        return None
+    return "".join(part["text"] for part in content)
+
+
+def _is_text_part(part: Any) -> bool:
+    return isinstance(part, Mapping) and part.get("type") == "text" and isinstance(part.get("text"), str)
 
 
 def text_length(value: Any) -> int:
@@ -51,6 +85,8 @@ def text_length(value: Any) -> int:
 
 def read_conversations(inputs: Any) -> list[Conversation] | None:
     """Return the inputs if they are conversations, one or a list of them; None if they are something else."""
+    if _is_message(inputs):
+        raise ArgumentError(f"the input is one message, {checks.short_repr(inputs)}: give a list, {_EXAMPLE}")
     if isinstance(inputs, str | Mapping) or not isinstance(inputs, Sequence) or not inputs:
         return None
     conversations = [inputs] if _is_message(inputs[0]) else list(inputs)

@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 import torch
+from tokenizers.processors import TemplateProcessing
 
 from beamsplit import ArgumentError, BeamSearch, DiverseBeamSearch, LengthNormalised, cli, decode
 from beamsplit.cli.chat_options import ChatOptions
 from beamsplit.huggingface import from_transformers, load
+from beamsplit.huggingface.chat import end_of_turn, render
 from beamsplit.strategies.defaults import DEFAULTS, defaults_of
 from cli.commands import entries, refusal
-from huggingface.models import EOS, WORDS, build, tokenizer
+from huggingface.models import BOS, EOS, WORDS, build, tokenizer
 
 TEMPLATE = (
     "{% for m in messages %}"
@@ -37,7 +39,7 @@ def door(**special: str) -> Any:
     return from_transformers(build("llama"), chat_tokenizer(**special))
 
 
-def user(content: str) -> dict[str, str]:
+def user(content: Any) -> dict[str, Any]:
     return {"role": "user", "content": content}
 
 
@@ -55,6 +57,17 @@ def test_messages_are_written_by_the_template_and_no_token_is_added() -> None:
     (expected,) = decode(door(), ids("betafgtc"), GROUPS, max_length=6)
     assert found == expected
     assert found.best.text is not None
+
+
+@pytest.mark.parametrize("special", [{"pad_token": "<pad>"}, {}], ids=["padding", "no padding"])
+def test_the_token_that_begins_texts_is_the_templates_to_write(special: dict[str, str]) -> None:
+    made = chat_tokenizer(**special)
+    begins = TemplateProcessing(single="<s> $A", special_tokens=[("<s>", BOS)])
+    made.backend_tokenizer.post_processor = begins
+    assert made("f")["input_ids"] == [BOS, WORDS.index("f")]
+    found = decode(from_transformers(build("llama"), made), [[user("fg")], [user("h")]], GROUPS, max_length=6)
+    expected = decode(door(), [[user("fg")], [user("h")]], GROUPS, max_length=6)
+    assert [[h.tokens for h in each] for each in found] == [[h.tokens for h in each] for each in expected]
 
 
 def test_one_conversation_is_a_batch_of_one() -> None:
@@ -100,8 +113,84 @@ def test_the_end_of_a_turn_is_an_end_beside_the_models() -> None:
 def test_a_template_that_ends_turns_by_no_special_token_adds_no_end() -> None:
     plain = "{% for m in messages %}a{{ m['content'] }}b{% endfor %}"
     assert from_transformers(build("llama"), chat_tokenizer(plain)).end == [EOS]
+    silent = "{{ eos_token }}{% for m in messages %}a{% endfor %}"  # the answer is nowhere
+    assert end_of_turn(chat_tokenizer(silent)) is None
+    spaced = "{% for m in messages %}{{ m['content'] }}\n t{% endfor %}"
+    assert end_of_turn(chat_tokenizer(spaced)) == TURN
     broken = "{{ raise_exception('never') }}"
     assert from_transformers(build("llama"), chat_tokenizer(broken)).end == [EOS]
+
+
+def ended(template: str, *words: str) -> Any:
+    made = chat_tokenizer(template)
+    made.add_special_tokens({"additional_special_tokens": ["t", *words]})
+    return made.convert_ids_to_tokens(end_of_turn(made))
+
+
+def test_the_longest_token_ends_a_turn_as_the_tokenizer_reads_it() -> None:
+    template = "{% for m in messages %}{{ m['content'] }}<end>{% endfor %}"
+    assert ended(template, "<e", "<end>", "<end>x") == "<end>"
+
+
+STYLES = {
+    "Llama 3": (
+        "{{ bos_token }}{% for m in messages %}<head>{{ m['role'] }}</head>\n\n{{ m['content'] | trim }}<eot>"
+        "{% endfor %}{% if add_generation_prompt %}<head>assistant</head>\n\n{% endif %}",
+        "<eot>",
+        "<s><head>user</head>\n\nfg<eot><head>assistant</head>\n\n",
+        "h",
+    ),
+    "Gemma": (
+        "{{ bos_token }}{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system') }}{% endif %}"
+        "{% for m in messages %}<turn>{{ 'model' if m['role'] == 'assistant' else m['role'] }}\n"
+        "{{ m['content'] | trim }}<eot>\n{% endfor %}{% if add_generation_prompt %}<turn>model\n{% endif %}",
+        "<eot>",
+        "<s><turn>user\nfg<eot>\n<turn>model\n",
+        "h",
+    ),
+    "Mistral": (  # which has no prompt for an answer
+        "{{ bos_token }}{% for m in messages %}{% if m['role'] == 'user' %}[INST] {{ m['content'] }} [/INST]"
+        "{% else %}{{ m['content'] }}{{ eos_token }}{% endif %}{% endfor %}",
+        "</s>",
+        "<s>[INST] fg [/INST]",
+        "h ",
+    ),
+    "parts alone": (  # to which a text is nothing
+        "{{ bos_token }}{% for m in messages %}a{% for part in m['content'] %}{% if part['type'] == 'text' %}"
+        "{{ part['text'] }}{% endif %}{% endfor %}<eot>{% endfor %}"
+        "{% if add_generation_prompt %}c{% endif %}",
+        "<eot>",
+        "<s>afg<eot>c",
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_templates_of_many_styles(style: str) -> None:
+    template, end, asked, begun = STYLES[style]
+    words = ("<head>", "</head>", "<eot>", "<turn>")
+    assert ended(template, *words) == end
+    made = chat_tokenizer(template)
+    assert render(made, [user("fg")]) == asked
+    assert render(made, [user([{"type": "text", "text": "f"}, {"type": "text", "text": "g"}])]) == asked
+    if begun is not None:  # white space at the end stays, unless the template takes it away
+        said = render(made, [user("fg"), {"role": "assistant", "content": "h "}])
+        assert said == asked + begun
+
+
+def test_templates_by_name_have_a_default() -> None:
+    made = chat_tokenizer()
+    made.chat_template = {"default": TEMPLATE, "tool_use": "{{ raise_exception('not this one') }}"}
+    assert end_of_turn(made) == TURN
+    assert render(made, [user("f")]) == "aftc"
+
+
+def test_an_end_outside_the_vocabulary_is_none() -> None:
+    made = chat_tokenizer("{% for m in messages %}{{ m['content'] }}<new>{% endfor %}")
+    made.add_special_tokens({"additional_special_tokens": ["<new>"]})
+    assert end_of_turn(made) == len(WORDS)
+    assert from_transformers(build("llama"), made).end == [EOS]
 
 
 # What is refused
@@ -117,6 +206,11 @@ REFUSED: list[tuple[Any, str]] = [
         [[{"role": "tool", "content": "f"}]],
         "the model's chat template refuses these messages: no tools here",
     ),
+    (user("f"), "the input is one message, {'role': 'user', 'content': 'f'}: give a list, [{"),
+    (
+        [[user("f"), {"role": "assistant", "content": None, "tool_calls": [{}]}]],
+        "the last message is the assistant's and has no text to go on with",
+    ),
 ]
 
 
@@ -126,6 +220,24 @@ def test_what_is_no_conversation_is_refused(inputs: Any, line: str) -> None:
         decode(door(), inputs, GROUPS, max_length=4)
     assert line in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+CHATS: list[tuple[Any, dict[str, Any], str]] = [
+    (None, {}, "the conversation is None: give [{"),
+    ([], {"system": "e"}, "the conversation is []: give [{"),
+    (["f", "g"], {}, "the conversation is ['f', 'g']: give [{"),
+    ([[user("f")]], {}, "the conversation is [[{'role': 'user', 'content': 'f'}]]: give [{"),
+    ([{"role": "system", "content": "e"}, user("f")], {"system": "g"}, "a system message of their own"),
+    ("f", {"answers": 0}, "answers must be a whole number of at least 1, not 0"),
+    ("f", {"strategy": GROUPS}, "chat has its own strategy: for another, give messages to decode"),
+]
+
+
+@pytest.mark.parametrize(("messages", "options", "line"), CHATS)
+def test_what_is_no_chat_is_refused(messages: Any, options: dict[str, Any], line: str) -> None:
+    with pytest.raises(ArgumentError) as raised:
+        door().chat(messages, **{"max_length": 4, **options})
+    assert line in str(raised.value)
 
 
 def test_messages_need_a_template() -> None:
@@ -164,8 +276,14 @@ def test_pictures_in_messages_are_left_to_the_processor() -> None:
     assert [h.tokens for h in found] == [h.tokens for h in expected]
     conversations, options = processor.asked[-1]
     assert conversations == [messages]
-    assert options["add_generation_prompt"]
+    assert (options["add_generation_prompt"], options["continue_final_message"]) == (True, False)
     assert options["padding_side"] == "left"
+    begun = [*messages, {"role": "assistant", "content": "f"}]
+    decode(model, [begun, begun], GROUPS, max_length=4)
+    _, options = processor.asked[-1]
+    assert (options["add_generation_prompt"], options["continue_final_message"]) == (False, True)
+    with pytest.raises(ArgumentError, match="input 1 ends with a message of the assistant, and input 0 does"):
+        decode(model, [messages, begun], GROUPS, max_length=4)
 
 
 # Answers by the defaults
@@ -205,6 +323,18 @@ def test_chat_takes_messages_a_system_message_and_options() -> None:
     assert spoken == expected
     with pytest.raises(ArgumentError, match="there is no option 'max_lenght'"):
         model.chat("f", max_lenght=5)
+
+
+def test_answers_may_be_one_token_long() -> None:
+    assert {len(h.tokens) for h in door().chat("f", max_length=1)} == {1}
+    with pytest.raises(ArgumentError, match="min_length=3 is more than max_length=2"):
+        door().chat("f", max_length=2, min_length=3)
+
+
+def test_a_model_with_another_template_is_another(folder: str) -> None:
+    origin = load(folder).origin
+    chat_tokenizer(TEMPLATE + "g", pad_token="<pad>").save_pretrained(folder)
+    assert load(folder).origin != origin
 
 
 def test_language_models_and_encoder_decoders_have_their_own_defaults() -> None:
@@ -259,6 +389,7 @@ def test_decode_asks_a_chat_model_line_by_line(folder: str, tmp_path: Path) -> N
         {"id": "x", "messages": [user("h"), {"role": "assistant", "content": "i"}, user("j")]},
         {"messages": [{"role": "nobody"}]},
         {"messages": "fg"},
+        {"messages": [{"role": "system", "content": "k"}, user("h")]},
     ]
     (tmp_path / "asked.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     options = ("--chat", "--system", "e", "--max-length", "6")
@@ -269,7 +400,8 @@ def test_decode_asks_a_chat_model_line_by_line(folder: str, tmp_path: Path) -> N
     for entry, asked in zip(found, ["fg", lines[1]["messages"]], strict=False):
         expected = model.chat(asked, system="e", max_length=6)
         assert [each["tokens"] for each in entry["hypotheses"]] == [list(h.tokens) for h in expected]
-    assert [entry["id"] for entry in found] == ["0", "x", "2", "3"]
+    assert [entry["id"] for entry in found] == ["0", "x", "2", "3", "4"]
+    assert found[4]["error"].startswith("the messages have a system message of their own, and another is ")
     assert found[1]["messages"] == lines[1]["messages"]
     assert 'line 3, "messages", message 0 has the content None: give a text' in found[2]["error"]
     assert "line 4, \"messages\" is 'fg': give [{" in found[3]["error"]

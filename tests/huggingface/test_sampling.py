@@ -124,6 +124,7 @@ def test_a_pipeline_with_a_custom_loop_is_named_too() -> None:
 def test_what_the_call_of_a_pipeline_says_needs_no_warning(wanted: bool) -> None:
     write()("ag", **ASKED, do_sample=wanted)
     write()(["ag", "iq"], **ASKED, do_sample=wanted, batch_size=2)
+    write(do_sample=wanted)("ag", **ASKED)
 
 
 @pytest.mark.usefixtures("installed", "sampler")

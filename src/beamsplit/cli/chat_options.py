@@ -29,10 +29,13 @@ class ChatOptions:
         return {"chat": True, "system": self.system} if self.asked else {}
 
     def wrap(self, given: Input) -> Input:
-        """Return an input as messages, if inputs are questions."""
+        """Return an input as messages, if inputs are questions; what cannot be one has a fault."""
         if not self.asked or not given.decodable:
             return given
-        return given._replace(value=as_conversation(given.value, self.system))
+        try:
+            return given._replace(value=as_conversation(given.value, self.system))
+        except ArgumentError as error:
+            return given._replace(fault=str(error))
 
 
 _OPTIONS = (

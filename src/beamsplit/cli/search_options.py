@@ -63,12 +63,19 @@ class SearchOptions:
         return StrategySpec.of_widths("bs", widths, **alike), asked
 
     def _check_used(self) -> None:
-        """Raise if an option has no effect."""
+        """Raise if an option has no effect, or one that the strategy cannot have."""
         for name in ("strength", "diversity"):
             if name in self.widths and not STRATEGIES[self.strategy].diverse:
                 *others, last = diverse_strategies()
                 raise ArgumentError(
                     f"--{name} is for {', '.join(others)} and {last}, and the strategy is {self.strategy}"
+                )
+        limits = {"length-penalty": self.length_penalty is not None, "no-repeat-ngram": self.no_repeat_ngram}
+        for name, given in limits.items():
+            if given and STRATEGIES[self.strategy].exact_sampling:
+                raise ArgumentError(
+                    f"--{name} would change what {self.strategy} draws, the model's own samples: leave it "
+                    "out, or use --strategy sampling"
                 )
 
     def decode_options(self, defaults: Defaults) -> dict[str, Any]:
@@ -83,14 +90,20 @@ class SearchOptions:
 
     def order_of_lists(self, defaults: Defaults) -> str:
         """Return the order of lists: as asked for, by --length-penalty, or as such models have it."""
-        given = self.order or (None if self.length_penalty is None else "score")
-        return given or defaults.order
+        return self.order or self._order_of_penalty or defaults.order
 
     def reordered_by(self, defaults: Defaults) -> str | None:
         """Return the order that lists have to be put into; None if the search gives them that order."""
         order, scorer = self.order_of_lists(defaults), self._scorer(defaults)
-        by_search = "log-prob" if scorer is None else "score"
+        by_search = self._order_of_penalty or ("log-prob" if scorer is None else "score")
         return None if order == by_search else order
+
+    @property
+    def _order_of_penalty(self) -> str | None:
+        if self.length_penalty is None:
+            return None
+        named = {0.0: "log-prob", 1.0: "score"}
+        return named.get(self.length_penalty, f"length-penalty {self.length_penalty:g}")
 
     def _no_repeat_ngram(self, defaults: Defaults) -> int | None:
         if self.no_repeat_ngram is not None:

@@ -84,9 +84,16 @@ _ORDERS = {
 }
 
 
+def _order_line(order: str) -> str:
+    name, _, penalty = order.partition(" ")
+    if name == "length-penalty":
+        return f"in order of log-probability divided by length to the power {penalty}\n"
+    return _ORDERS[order]
+
+
 def _parts(column: ComparedList, looks: _Looks) -> tuple[RenderableType, ...]:
     """Return what stands above a list, the list, and what stands below it."""
-    below = _ORDERS[looks.order] + _figures(column)
+    below = _order_line(looks.order) + _figures(column)
     return _title(column.title), _table(column, looks), Text(below, style="dim")
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from beamsplit.errors import ArgumentError
-from beamsplit.messages import Conversation
+from beamsplit.messages import Conversation, goes_on, text_of_content
 
 __all__ = ["check_template", "end_of_turn", "has_template", "refused_messages", "render"]
 
@@ -18,20 +18,52 @@ def has_template(processor: Any) -> bool:
 
 
 def render(processor: Any, conversation: Conversation) -> str:
-    """Return a conversation as the model reads it, up to where its answer begins.
+    """Return a conversation of texts as the model reads it, up to where its answer begins.
 
     If the last message is the assistant's own, the answer goes on with it.
     """
     check_template(processor)
-    goes_on = conversation[-1]["role"] == "assistant"
-    with refused_messages():
-        text: str = processor.apply_chat_template(
-            [dict(message) for message in conversation],
-            tokenize=False,
-            add_generation_prompt=not goes_on,
-            continue_final_message=goes_on,
+    begun = goes_on(conversation)
+    if begun and text_of_content(conversation[-1].get("content")) is None:
+        raise ArgumentError(
+            "the last message is the assistant's and has no text to go on with: add the message that follows"
         )
-    return text
+    with refused_messages():
+        return _write(processor, conversation, add_generation_prompt=not begun, continue_final_message=begun)
+
+
+def _write(processor: Any, conversation: Conversation, **options: bool) -> str:
+    """Return what the template makes of messages, with their texts as they are or as lists of parts.
+
+    Most templates read texts. Those of models that see pictures may read lists alone: a text is nothing to
+    them, and would be lost without a word.
+    """
+    said = (text_of_content(conversation[-1].get("content")) or "").strip()
+    written, failed = "", None
+    try:
+        written = _apply(processor, conversation, lambda text: text, options)
+    except Exception as error:
+        failed = error
+    if failed is None and said in written:
+        return written
+    with suppress(Exception):
+        by_parts = _apply(processor, conversation, lambda text: [{"type": "text", "text": text}], options)
+        if said in by_parts:
+            return by_parts
+    if failed is not None:
+        raise failed
+    return written
+
+
+def _apply(
+    processor: Any, conversation: Conversation, content: Callable[[str], Any], options: dict[str, bool]
+) -> str:
+    messages = []
+    for message in conversation:
+        text = text_of_content(message.get("content"))
+        messages.append(dict(message) if text is None else {**message, "content": content(text)})
+    written: str = processor.apply_chat_template(messages, tokenize=False, **options)
+    return written
 
 
 def check_template(processor: Any) -> None:
@@ -67,9 +99,10 @@ def end_of_turn(processor: Any) -> int | None:
     messages = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": answer}]
     try:
         with refused_messages():
-            text: str = processor.apply_chat_template(messages, tokenize=False)
+            _, found, after = _write(processor, messages).rpartition(answer)
     except (ArgumentError, ImportError):
         return None
-    after = text.rpartition(answer)[2].lstrip()
     specials: Mapping[str, int] = getattr(tokenizer, "added_tokens_encoder", {})
-    return next((token for word, token in specials.items() if word and after.startswith(word)), None)
+    # The tokenizer takes the longest that there is.
+    ends = [word for word in specials if word and after.lstrip().startswith(word)]
+    return specials[max(ends, key=len)] if found and ends else None

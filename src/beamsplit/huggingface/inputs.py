@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch import Tensor
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
 from beamsplit.huggingface.chat import check_template, refused_messages, render
-from beamsplit.messages import Conversation, read_conversations
+from beamsplit.messages import Conversation, goes_on, read_conversations, text_of_content
 
 __all__ = ["encode"]
 
@@ -37,28 +38,39 @@ def encode(model: Any, processor: Any, inputs: Any) -> dict[str, Any]:
 
 def _encode_chat(model: Any, processor: Any, conversations: list[Conversation]) -> Mapping[str, Any]:
     check_template(processor)
-    if _has_parts(conversations):  # pictures or sound among the words, which only the processor can place
-        with refused_messages():
-            encoded: Mapping[str, Any] = processor.apply_chat_template(
-                [[dict(message) for message in each] for each in conversations],
-                add_generation_prompt=True,
-                tokenize=True,
-                return_dict=True,
-                return_tensors="pt",
-                **_padding(model),
-            )
-        return encoded
+    if _has_pictures(conversations):  # or sound among the words, which only the processor can place
+        return _encode_pictures(model, processor, conversations)
     texts = [render(processor, each) for each in conversations]
     # The template has written all special tokens that there are.
     return _call(processor, {**_padding(model), "text": texts, "add_special_tokens": False})
 
 
-def _has_parts(conversations: list[Conversation]) -> bool:
-    return any(
-        isinstance(message.get("content"), Sequence) and not isinstance(message["content"], str)
-        for conversation in conversations
-        for message in conversation
-    )
+def _encode_pictures(model: Any, processor: Any, conversations: list[Conversation]) -> Mapping[str, Any]:
+    begun = [goes_on(each) for each in conversations]
+    if any(begun) and not all(begun):
+        raise ArgumentError(
+            f"input {begun.index(True)} ends with a message of the assistant, and input {begun.index(False)} "
+            "does not: with pictures or sound, decode them apart"
+        )
+    takes = inspect.signature(processor.apply_chat_template).parameters
+    # Since transformers 5, arguments of the processor itself have a place of their own.
+    padding = {"processor_kwargs": _padding(model)} if "processor_kwargs" in takes else _padding(model)
+    with refused_messages():
+        encoded: Mapping[str, Any] = processor.apply_chat_template(
+            [[dict(message) for message in each] for each in conversations],
+            add_generation_prompt=not begun[0],
+            continue_final_message=begun[0],
+            tokenize=True,
+            return_dict=True,
+            return_tensors="pt",
+            **padding,
+        )
+    return encoded
+
+
+def _has_pictures(conversations: list[Conversation]) -> bool:
+    contents = [message.get("content") for each in conversations for message in each]
+    return any(content is not None and text_of_content(content) is None for content in contents)
 
 
 def _call(processor: Any, arguments: dict[str, Any]) -> Mapping[str, Any]:

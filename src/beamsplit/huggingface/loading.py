@@ -17,6 +17,7 @@ import transformers
 
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
+from beamsplit.huggingface.chat import has_template
 from beamsplit.huggingface.model import TransformersModel, from_transformers
 
 __all__ = ["load"]
@@ -108,11 +109,13 @@ def _model(name: str, source: dict[str, Any], config: Any, dtype: torch.dtype | 
 
 
 def _digest(model: Any, tokenizer: Any) -> str:
-    """Return a hash of the vocabulary and the settings."""
+    """Return a hash of the vocabulary, the settings and the chat template."""
     fast = getattr(tokenizer, "backend_tokenizer", None)
     words = json.dumps(sorted(tokenizer.get_vocab().items())) if fast is None else fast.to_str()
     settings = [model.config.to_json_string(), model.generation_config.to_json_string()]
-    return hashlib.sha256("\n".join([words, *settings]).encode()).hexdigest()[:16]
+    # Only if there is one, since caches know models by this.
+    template = [json.dumps(tokenizer.chat_template, sort_keys=True)] if has_template(tokenizer) else []
+    return hashlib.sha256("\n".join([words, *settings, *template]).encode()).hexdigest()[:16]
 
 
 def _refusal(name: str) -> str:

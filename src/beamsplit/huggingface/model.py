@@ -114,11 +114,17 @@ class TransformersModel:
         `options` are those of `decode`. Who wants another strategy, or many questions at once, calls
         `decode` with messages.
         """
-        defaults = DEFAULTS["chat"]
-        widths = defaults.widths if answers is None else replace(defaults.widths, groups=answers)
+        if "strategy" in options:
+            raise ArgumentError("chat has its own strategy: for another, give messages to decode")
+        defaults, widths = DEFAULTS["chat"], DEFAULTS["chat"].widths
+        if answers is not None:
+            widths = replace(widths, groups=checks.at_least("answers", answers, 1))
         strategy = StrategySpec.of_widths(STRATEGY, widths).make(self)
         conversation = as_conversation(messages, system)
-        return decode(self, [conversation], strategy, **{**defaults.decode_options(), **options})[0]
+        settings = {**defaults.decode_options(), **options}
+        if "min_length" not in options and checks.is_whole(settings["max_length"]):
+            settings["min_length"] = min(settings["min_length"], settings["max_length"])
+        return decode(self, [conversation], strategy, **settings)[0]
 
     @torch.no_grad()
     def start(self, inputs: Any) -> tuple[Tensor | Guided, _State]:

@@ -128,18 +128,17 @@ class StrategySpec:
 
         A strategy without groups returns as many outputs as all groups of the others.
         """
-        table = table_of_widths(name, widths)
-        _check_settings(name, settings or {}, own_settings(name))
-        made = cls.of_table({**table, **(settings or {}), "unique": unique})
-        if return_per_group is None:
-            return made
-        if return_per_group > widths.beams_per_group:
+        if return_per_group is not None and return_per_group > widths.beams_per_group:
             raise ArgumentError(
                 f"a group of {widths.beams_per_group} cannot return {return_per_group} outputs: "
                 "give more beams per group, or return fewer"
             )
-        entry = STRATEGIES[name]
-        if entry.width == "runs":  # each of which returns one output anyway
+        entry = STRATEGIES[check_strategy_name(name)]
+        if entry.width == "runs":  # each of which returns one output
+            widths = replace(widths, beams_per_group=return_per_group or widths.beams_per_group)
+        _check_settings(name, settings or {}, own_settings(name))
+        made = cls.of_table({**table_of_widths(name, widths), **(settings or {}), "unique": unique})
+        if return_per_group is None or entry.width == "runs":
             return made
         count = return_per_group if entry.per_group else return_per_group * widths.groups
         return replace(made, return_per_group=count)
