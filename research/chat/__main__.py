@@ -12,8 +12,8 @@ import click
 import torch
 
 from beamsplit import StepModel, decode
-from beamsplit.errors import BeamsplitError
-from beamsplit.files import read_json_objects, write_bytes
+from beamsplit.errors import ArgumentError, BeamsplitError
+from beamsplit.files import parse_json, read_json_objects, read_text, write_bytes
 from beamsplit.loading import load_model
 from beamsplit.progress import Progress
 from research.chat.encoding import Encoder
@@ -100,8 +100,11 @@ def _measure(content: dict[str, Any], encode: Encoder) -> dict[str, list[float]]
 @program.command()
 @click.argument("figures", type=click.Path(path_type=Path))
 def report(figures: Path) -> None:
-    """Print the figures as tables in Markdown."""
-    click.echo(markdown(json.loads(figures.read_text(encoding="utf-8"))), nl=False)
+    """Print the figures as tables in Markdown: those of `measure`, which has a value for each prompt."""
+    content = parse_json(read_text(figures), str(figures))
+    if not all(isinstance(value, list) for row in content.values() for value in row.values()):
+        raise ArgumentError(f"{figures} has means alone: give figures of `measure`, prompt by prompt")
+    click.echo(markdown(content), nl=False)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -25,8 +25,10 @@ __all__ = ["load_model"]
 _OWN = "FILE.py:NAME or package.module:NAME"
 
 
-def load_model(name: str, device: str | None = None) -> StepModel:
-    """Load a model by its name.
+def load_model(
+    name: str, device: str | None = None, chat_template_kwargs: Mapping[str, Any] | None = None
+) -> StepModel:
+    """Load a model by its name. Arguments of a chat template are for models of transformers.
 
     en-fr, captioner, FILE.safetensors       one that comes with the package, or that you trained
     FILE.py:NAME, package.module:NAME        your own: a `StepModel`, or a function that returns one
@@ -41,7 +43,7 @@ def load_model(name: str, device: str | None = None) -> StepModel:
     extras.need("transformers", f"the model {name!r}", "hf")
     from beamsplit import huggingface
 
-    return huggingface.load(name, device=device)
+    return huggingface.load(name, device=device, chat_template_kwargs=chat_template_kwargs)
 
 
 # Ours

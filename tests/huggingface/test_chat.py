@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -427,3 +428,76 @@ def test_with_chat_a_line_is_a_question(folder: str, tmp_path: Path) -> None:
     assert out.read_bytes() != without  # the same settings, but the template makes a question of the line
     assert ChatOptions(True, "e").description != ChatOptions(True, None).description  # kept with a part
     assert ChatOptions(False, None).description == {}
+
+
+# Arguments of the template's own
+
+THINKING = TEMPLATE + "{% if enable_thinking is not defined or enable_thinking %}o{% endif %}"
+
+
+def test_a_template_is_given_its_own_arguments() -> None:
+    quiet = from_transformers(
+        build("llama"), chat_tokenizer(THINKING), chat_template_kwargs={"enable_thinking": False}
+    )
+    thinking = from_transformers(build("llama"), chat_tokenizer(THINKING))
+    for model, text in ((quiet, "aftc"), (thinking, "aftco")):
+        (found,) = decode(model, [[user("f")]], GROUPS, max_length=5)
+        (expected,) = decode(model, ids(text), GROUPS, max_length=5)
+        assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("template", "line"),
+    [
+        ("enable_thinking", "chat_template_kwargs must be a dictionary such as {'enable_thinking': False}"),
+        ({1: 2}, "chat_template_kwargs must be a dictionary such as {'enable_thinking': False}, not {1: 2}"),
+        ({"tokenize": True}, "chat_template_kwargs has tokenize, which is set here: leave it out"),
+    ],
+)
+def test_arguments_of_a_template_that_are_none(template: Any, line: str) -> None:
+    with pytest.raises(ArgumentError) as raised:
+        from_transformers(build("llama"), chat_tokenizer(), chat_template_kwargs=template)
+    assert str(raised.value).startswith(line)
+
+
+def test_the_command_gives_a_template_its_arguments(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build("llama").save_pretrained(tmp_path)
+    chat_tokenizer(THINKING, pad_token="<pad>").save_pretrained(tmp_path)
+    asked = ("generate", "-m", str(tmp_path), "--chat", "f", "--alone", "--max-length", "6")
+    quiet = '{"enable_thinking": false}'
+    (line,) = entries(capsys, *asked, "--chat-template-kwargs", quiet)
+    expected = load(tmp_path, chat_template_kwargs={"enable_thinking": False}).chat("f", max_length=6)
+    capsys.readouterr()
+    assert [each["tokens"] for each in line["hypotheses"]] == [list(h.tokens) for h in expected.distinct()]
+    assert line["hypotheses"] != entries(capsys, *asked)[0]["hypotheses"]
+    for given, said in (("{", "is not JSON"), ("[1]", 'is not a JSON object: give {"enable_thinking"')):
+        assert f"--chat-template-kwargs {said}" in refusal(capsys, *asked, "--chat-template-kwargs", given)
+    assert "--chat-template-kwargs is for --chat" in refusal(
+        capsys, "generate", "-m", str(tmp_path), "f", "--chat-template-kwargs", quiet
+    )
+
+
+def test_a_template_with_other_arguments_is_another_model(tmp_path: Path) -> None:
+    build("llama").save_pretrained(tmp_path)
+    chat_tokenizer(THINKING).save_pretrained(tmp_path)
+    plain, quiet = (load(tmp_path, chat_template_kwargs=each) for each in (None, {"enable_thinking": False}))
+    assert plain.origin != quiet.origin
+
+
+# The page
+
+
+def test_the_examples_of_the_page_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("beamsplit.huggingface.load", lambda name: door())
+    page = (Path(__file__).parents[2] / "docs" / "chat.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {"questions": ["f", "gh"], "my_reward_model": lambda texts: [0.0] * len(texts)}
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) >= 4
+    for block in blocks:
+        if "from_transformers" in block:
+            names |= {"model": build("llama"), "tokenizer": chat_tokenizer()}
+        exec(block, names)
+    assert [len(found) for found in names["found"]] == [8, 8]
+    assert len(names["answers"]) == 5

@@ -169,8 +169,9 @@ def test_scores_are_exact_however_strong_the_penalty() -> None:
 
 @pytest.mark.parametrize("name", ["num_beams", "max_new_tokens", "do_sample", "cache_implementation"])
 def test_settings_of_the_search_are_refused_where_they_mean_nothing(name: str) -> None:
+    settings: dict[str, Any] = {name: 2}
     with pytest.raises(ArgumentError, match=f"{name} is not for from_transformers: the search and its"):
-        from_transformers(build("gpt2"), **{name: 2})
+        from_transformers(build("gpt2"), **settings)
 
 
 def test_what_is_no_processor_is_refused() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from beamsplit.cli.chat_options import ChatOptions, with_chat_options
+from beamsplit.cli.chat_options import NO_CHAT, ChatOptions, with_chat_options
 from beamsplit.cli.inputs import pictures, texts
 from beamsplit.cli.options import FILE, MODEL, OUTPUT
 from beamsplit.cli.search_options import SearchOptions, with_search_options
@@ -173,11 +173,15 @@ def generate(
     beamsplit generate --model my_model.py:make "some input" --json     (it is given a list of texts)
     """  # noqa: D301 (click wants the character)
     example = "Suggest a name for a cat." if chat.asked else "The best way to start the day is"
-    _run(model, map(chat.wrap, texts(prompt, file, example)), search, output, chat=chat.asked)
+    _run(model, map(chat.wrap, texts(prompt, file, example)), search, output, chat)
 
 
 def _run(
-    name: str, given: Iterator[Input], search: SearchOptions, output: OutputOptions, *, chat: bool = False
+    name: str,
+    given: Iterator[Input],
+    search: SearchOptions,
+    output: OutputOptions,
+    chat: ChatOptions = NO_CHAT,
 ) -> None:
     from beamsplit.cli.searching import explained_errors, make_searcher
 

@@ -122,7 +122,7 @@ def decode(
         )
     part, tally = None if out is None else PartialResult(out, _INSTEAD), Tally()
     with says_what_is_kept(part, tally):
-        searcher = make_searcher(model, device, search, compared=False, chat=chat.asked)
+        searcher = make_searcher(model, device, search, compared=False, chat=chat)
         size = batch_size or searcher.batch_size(BATCH_SIZE)
         inputs = _check_readable(_inputs(file, searcher.takes, out, chat), WINDOW * size)
         job = _Job.of(searcher, inputs, shard, count, size)

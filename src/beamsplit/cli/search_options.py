@@ -81,8 +81,7 @@ class SearchOptions:
     def decode_options(self, defaults: Defaults) -> dict[str, Any]:
         """Return options of `decode`. What was not given is as in `defaults`."""
         length = self.max_length or defaults.max_length
-        least = min(defaults.min_length, length) if self.min_length is None else self.min_length
-        options: dict[str, Any] = {"max_length": length, "min_length": least}
+        options: dict[str, Any] = {"max_length": length, "min_length": self._min_length(defaults, length)}
         if limit := self._no_repeat_ngram(defaults):
             options["no_repeat_ngram"] = limit
         scorer = self._scorer(defaults)
@@ -104,6 +103,11 @@ class SearchOptions:
             return None
         named = {0.0: "log-prob", 1.0: "score"}
         return named.get(self.length_penalty, f"length-penalty {self.length_penalty:g}")
+
+    def _min_length(self, defaults: Defaults, length: int) -> int:
+        if self.min_length is not None:
+            return self.min_length
+        return 0 if STRATEGIES[self.strategy].exact_sampling else min(defaults.min_length, length)
 
     def _no_repeat_ngram(self, defaults: Defaults) -> int | None:
         if self.no_repeat_ngram is not None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from beamsplit.cli.chat_options import NO_CHAT, ChatOptions
 from beamsplit.cli.search_options import SearchOptions
 from beamsplit.errors import ArgumentError, BeamsplitError, ModelError
 from beamsplit.jobs.searching import Searcher
@@ -24,16 +25,16 @@ def make_searcher(
     search: SearchOptions,
     *,
     compared: bool,
-    chat: bool = False,
+    chat: ChatOptions = NO_CHAT,
     progress: bool = False,
 ) -> Searcher:
     """Load the model; what the options do not say is as the defaults for such a model, or for a chat."""
-    model = load_model(model_name, device)
-    if chat and not getattr(model, "chats", False):
+    model = load_model(model_name, device, chat.template)
+    if chat.asked and not getattr(model, "chats", False):
         raise ArgumentError(
             f"--chat needs a model with a chat template, and {model_name} has none: leave --chat out"
         )
-    defaults = DEFAULTS["chat"] if chat else defaults_of(model)
+    defaults = DEFAULTS["chat"] if chat.asked else defaults_of(model)
     return Searcher(
         model,
         search.specs(defaults, compared=compared),

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from types import MappingProxyType
 from typing import Any
 
+from beamsplit import checks
 from beamsplit.errors import ArgumentError
 from beamsplit.messages import Conversation, goes_on, text_of_content
 
-__all__ = ["check_template", "end_of_turn", "has_template", "refused_messages", "render"]
+__all__ = [
+    "NO_ARGUMENTS",
+    "check_template",
+    "check_template_arguments",
+    "end_of_turn",
+    "has_template",
+    "refused_messages",
+    "render",
+]
+
+NO_ARGUMENTS: Mapping[str, Any] = MappingProxyType({})
+"""Of a chat template: what it is given besides messages."""
 
 
 def has_template(processor: Any) -> bool:
@@ -17,10 +30,11 @@ def has_template(processor: Any) -> bool:
     return bool(getattr(processor, "chat_template", None))
 
 
-def render(processor: Any, conversation: Conversation) -> str:
+def render(processor: Any, conversation: Conversation, template: Mapping[str, Any] = NO_ARGUMENTS) -> str:
     """Return a conversation of texts as the model reads it, up to where its answer begins.
 
-    If the last message is the assistant's own, the answer goes on with it.
+    If the last message is the assistant's own, the answer goes on with it. `template` are arguments of the
+    template's own, such as enable_thinking.
     """
     check_template(processor)
     begun = goes_on(conversation)
@@ -29,10 +43,14 @@ def render(processor: Any, conversation: Conversation) -> str:
             "the last message is the assistant's and has no text to go on with: add the message that follows"
         )
     with refused_messages():
-        return _write(processor, conversation, add_generation_prompt=not begun, continue_final_message=begun)
+        return _write(
+            processor,
+            conversation,
+            {**template, "add_generation_prompt": not begun, "continue_final_message": begun},
+        )
 
 
-def _write(processor: Any, conversation: Conversation, **options: bool) -> str:
+def _write(processor: Any, conversation: Conversation, options: dict[str, Any]) -> str:
     """Return what the template makes of messages, with their texts as they are or as lists of parts.
 
     Most templates read texts. Those of models that see pictures may read lists alone: a text is nothing to
@@ -56,7 +74,7 @@ def _write(processor: Any, conversation: Conversation, **options: bool) -> str:
 
 
 def _apply(
-    processor: Any, conversation: Conversation, content: Callable[[str], Any], options: dict[str, bool]
+    processor: Any, conversation: Conversation, content: Callable[[str], Any], options: dict[str, Any]
 ) -> str:
     messages = []
     for message in conversation:
@@ -87,7 +105,22 @@ def refused_messages() -> Iterator[None]:
         raise ArgumentError(f"the model's chat template refuses these messages: {reason}") from error
 
 
-def end_of_turn(processor: Any) -> int | None:
+def check_template_arguments(template: Any) -> dict[str, Any]:
+    """Return arguments of a chat template. Raise unless they are named, and left to the caller."""
+    if template is None:
+        return {}
+    if not isinstance(template, Mapping) or not all(isinstance(name, str) for name in template):
+        raise ArgumentError(
+            f"chat_template_kwargs must be a dictionary such as {{'enable_thinking': False}}, not "
+            f"{checks.short_repr(template)}"
+        )
+    for name in ("add_generation_prompt", "continue_final_message", "tokenize", "return_tensors"):
+        if name in template:
+            raise ArgumentError(f"chat_template_kwargs has {name}, which is set here: leave it out")
+    return dict(template)
+
+
+def end_of_turn(processor: Any, template: Mapping[str, Any] = NO_ARGUMENTS) -> int | None:
     """Return the token by which the chat template ends an answer; None if it ends it by no special token.
 
     Not every generation config names it: some know only the end of a whole text.
@@ -99,7 +132,7 @@ def end_of_turn(processor: Any) -> int | None:
     messages = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": answer}]
     try:
         with refused_messages():
-            _, found, after = _write(processor, messages).rpartition(answer)
+            _, found, after = _write(processor, messages, dict(template)).rpartition(answer)
     except (ArgumentError, ImportError):
         return None
     specials: Mapping[str, int] = getattr(tokenizer, "added_tokens_encoder", {})

@@ -11,14 +11,19 @@ from torch import Tensor
 
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
-from beamsplit.huggingface.chat import check_template, refused_messages, render
+from beamsplit.huggingface.chat import NO_ARGUMENTS, check_template, refused_messages, render
 from beamsplit.messages import Conversation, goes_on, read_conversations, text_of_content
 
 __all__ = ["encode"]
 
 
-def encode(model: Any, processor: Any, inputs: Any) -> dict[str, Any]:
-    """Return inputs as arguments of `generate`. Mappings of tensors already are."""
+def encode(
+    model: Any, processor: Any, inputs: Any, template: Mapping[str, Any] = NO_ARGUMENTS
+) -> dict[str, Any]:
+    """Return inputs as arguments of `generate`. Mappings of tensors already are.
+
+    `template` are arguments of the chat template, for messages.
+    """
     if isinstance(inputs, Tensor):
         return {"inputs": inputs}
     if isinstance(inputs, Mapping) and any(isinstance(value, Tensor) for value in inputs.values()):
@@ -32,20 +37,24 @@ def encode(model: Any, processor: Any, inputs: Any) -> dict[str, Any]:
     if conversations is None:
         encoded = _call(processor, _arguments(model, processor, inputs))
     else:
-        encoded = _encode_chat(model, processor, conversations)
+        encoded = _encode_chat(model, processor, conversations, template)
     return {name: _moved(value, model) for name, value in encoded.items()}
 
 
-def _encode_chat(model: Any, processor: Any, conversations: list[Conversation]) -> Mapping[str, Any]:
+def _encode_chat(
+    model: Any, processor: Any, conversations: list[Conversation], template: Mapping[str, Any]
+) -> Mapping[str, Any]:
     check_template(processor)
     if _has_pictures(conversations):  # or sound among the words, which only the processor can place
-        return _encode_pictures(model, processor, conversations)
-    texts = [render(processor, each) for each in conversations]
+        return _encode_pictures(model, processor, conversations, template)
+    texts = [render(processor, each, template) for each in conversations]
     # The template has written all special tokens that there are.
     return _call(processor, {**_padding(model), "text": texts, "add_special_tokens": False})
 
 
-def _encode_pictures(model: Any, processor: Any, conversations: list[Conversation]) -> Mapping[str, Any]:
+def _encode_pictures(
+    model: Any, processor: Any, conversations: list[Conversation], template: Mapping[str, Any]
+) -> Mapping[str, Any]:
     begun = [goes_on(each) for each in conversations]
     if any(begun) and not all(begun):
         raise ArgumentError(
@@ -58,6 +67,7 @@ def _encode_pictures(model: Any, processor: Any, conversations: list[Conversatio
     with refused_messages():
         encoded: Mapping[str, Any] = processor.apply_chat_template(
             [[dict(message) for message in each] for each in conversations],
+            **template,
             add_generation_prompt=not begun[0],
             continue_final_message=begun[0],
             tokenize=True,

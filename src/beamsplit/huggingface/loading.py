@@ -7,7 +7,7 @@ import importlib.util
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,29 +17,35 @@ import transformers
 
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
-from beamsplit.huggingface.chat import has_template
+from beamsplit.huggingface.chat import check_template_arguments, has_template
 from beamsplit.huggingface.model import TransformersModel, from_transformers
 
 __all__ = ["load"]
 
 
 def load(
-    name: str | os.PathLike[str], *, device: str | None = None, dtype: torch.dtype | None = None
+    name: str | os.PathLike[str],
+    *,
+    device: str | None = None,
+    dtype: torch.dtype | None = None,
+    chat_template_kwargs: Mapping[str, Any] | None = None,
 ) -> TransformersModel:
     """Load a text model and its tokenizer for `decode`, from a folder, from the hub or from a FILE.gguf.
 
-    `device` is a name such as "cuda". `dtype` is by default the type that the weights are stored in. For
+    `device` is a name such as "cuda". `dtype` is by default the type that the weights are stored in.
+    `chat_template_kwargs` are arguments of a chat model's template, such as `{"enable_thinking": False}`. For
     models that need more, such as pictures or code of their own, use `from_transformers`.
     """
     _check(name, device, dtype)
+    check_template_arguments(chat_template_kwargs)
     name = os.fspath(name)
     source = _source(name)
     with _one_line(_refusal(name)):
         config = transformers.AutoConfig.from_pretrained(**source)
     tokenizer = _tokenizer(name, source, config)  # before the weights, which may take long
     model = _model(name, source, config, dtype or "auto")
-    made = from_transformers(model.to(device).eval(), tokenizer)
-    made.origin = _digest(model, tokenizer)
+    made = from_transformers(model.to(device).eval(), tokenizer, chat_template_kwargs=chat_template_kwargs)
+    made.origin = _digest(model, tokenizer, chat_template_kwargs or {})
     return made
 
 
@@ -108,13 +114,14 @@ def _model(name: str, source: dict[str, Any], config: Any, dtype: torch.dtype | 
     return model
 
 
-def _digest(model: Any, tokenizer: Any) -> str:
+def _digest(model: Any, tokenizer: Any, template_arguments: Mapping[str, Any]) -> str:
     """Return a hash of the vocabulary, the settings and the chat template."""
     fast = getattr(tokenizer, "backend_tokenizer", None)
     words = json.dumps(sorted(tokenizer.get_vocab().items())) if fast is None else fast.to_str()
     settings = [model.config.to_json_string(), model.generation_config.to_json_string()]
     # Only if there is one, since caches know models by this.
     template = [json.dumps(tokenizer.chat_template, sort_keys=True)] if has_template(tokenizer) else []
+    template += [repr(sorted(template_arguments.items()))] if template_arguments else []
     return hashlib.sha256("\n".join([words, *settings, *template]).encode()).hexdigest()[:16]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
@@ -15,7 +15,7 @@ from beamsplit import checks
 from beamsplit.decoding import decode
 from beamsplit.errors import ArgumentError
 from beamsplit.huggingface.cache import check_cache, has_rows, same_rows, select_rows
-from beamsplit.huggingface.chat import end_of_turn, has_template
+from beamsplit.huggingface.chat import check_template_arguments, end_of_turn, has_template
 from beamsplit.huggingface.inputs import encode
 from beamsplit.huggingface.processors import Processors
 from beamsplit.hypotheses import Hypotheses
@@ -195,7 +195,13 @@ def _prefill(model: Any, input_ids: Tensor, config: Any, kwargs: dict[str, Any])
     return model(**model.prepare_inputs_for_generation(input_ids, **kwargs), return_dict=True)
 
 
-def from_transformers(model: Any, processor: Any = None, **generation: Any) -> TransformersModel:
+def from_transformers(
+    model: Any,
+    processor: Any = None,
+    *,
+    chat_template_kwargs: Mapping[str, Any] | None = None,
+    **generation: Any,
+) -> TransformersModel:
     """Make a model for `decode` and `steps` from a transformers model and its tokenizer or processor.
 
     Inputs may be texts (one or a list), messages for a chat model (`[{"role": "user", "content": "..."}]`,
@@ -203,19 +209,21 @@ def from_transformers(model: Any, processor: Any = None, **generation: Any) -> T
     processor's arguments (`{"text": [...], "images": [...]}`), or what the processor returned.
 
     Messages are written by the tokenizer's chat template, and the token by which it ends a turn is an end
-    beside those of the model.
+    beside those of the model. `chat_template_kwargs` are arguments of the template's own, such as
+    `{"enable_thinking": False}`.
 
     `generation` are settings of `generate` that change the probabilities of the next token, such as
     repetition_penalty=1.2. Otherwise those of the model's generation config apply, except
     forced_eos_token_id, which only `generate` can apply. The search and its limits are given to `decode`.
     """
     _check(model, processor, generation)
+    template = check_template_arguments(chat_template_kwargs)
     positions = getattr(model.config, "max_target_positions", None)  # Whisper refuses to go beyond these
     generation = {"max_new_tokens": max(positions // 2, 1) if positions else _UNBOUNDED, **generation}
     one_row = {"num_beams": 1, "num_return_sequences": 1, "do_sample": False}
 
     def prepare(inputs: Any) -> Prompt:
-        encoded = encode(model, processor, inputs)
+        encoded = encode(model, processor, inputs, template)
         try:
             model.generate(**encoded, **generation, **one_row, custom_generate=_hand_over)
         except _HandOver as handed:
@@ -228,7 +236,7 @@ def from_transformers(model: Any, processor: Any = None, **generation: Any) -> T
     return TransformersModel(
         model,
         prepare,
-        end=_own_ends(model, processor, generation),
+        end=_own_ends(model, processor, generation, template),
         to_text=detokenise and (lambda tokens: detokenise(list(tokens), skip_special_tokens=True)),
         chats=has_template(processor),
     )
@@ -262,7 +270,7 @@ def _check(model: Any, processor: Any, generation: dict[str, Any]) -> None:
             )
 
 
-def _own_ends(model: Any, processor: Any, generation: dict[str, Any]) -> list[int]:
+def _own_ends(model: Any, processor: Any, generation: dict[str, Any], template: dict[str, Any]) -> list[int]:
     """Return the end tokens of the settings or of their generation config.
 
     Without those, return the model's, and the one by which the chat template ends a turn.
@@ -272,7 +280,7 @@ def _own_ends(model: Any, processor: Any, generation: dict[str, Any]) -> list[in
         if ids is not None:
             return real_ends(model, ids)
     ends = real_ends(model, model.generation_config.eos_token_id)
-    turn = end_of_turn(processor)
+    turn = end_of_turn(processor, template)
     return ends if turn is None or turn in ends else [*ends, *real_ends(model, turn)]
 
 

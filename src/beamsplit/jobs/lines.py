@@ -120,6 +120,8 @@ class _Parser:
 
     def _key_of(self, about: dict[str, Any]) -> str:
         """Return the key of the input in what a line says."""
+        if self.chat and "messages" in about:
+            return "messages"
         if "input" in about:
             return self._key
         return next((key for key in ("image", "messages") if key in about), self._key)
