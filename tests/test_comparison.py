@@ -78,5 +78,6 @@ def test_a_column_as_json() -> None:
 def test_hypotheses_are_a_table_in_a_notebook() -> None:
     unfinished = Hypothesis((7,), -2.0, -2.0, group=1, finished=False)
     shown = Hypotheses([Hypothesis((4,), -1.234, -1.0, text="<b>bold</b> & so"), unfinished])._repr_html_()
-    assert "<td>-1.23</td><td>0</td><td>&lt;b&gt;bold&lt;/b&gt; &amp; so</td>" in shown
-    assert "<td>-2.00</td><td>1</td><td>7 …</td>" in shown
+    output = '<td style="text-align: left; white-space: pre-wrap">'
+    assert f"<td>-1.23</td><td>0</td>{output}&lt;b&gt;bold&lt;/b&gt; &amp; so</td>" in shown
+    assert f"<td>-2.00</td><td>1</td>{output}7 …</td>" in shown

@@ -141,6 +141,15 @@ def test_layers_are_not_selected_for_rows(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_a_step_on_as_many_rows_as_layers_does_not_tell_which_are_which(kind: Any) -> None:
+    network = Recurrent(kind, layers=2)
+    model = FunctionModel(network.step(keeps_batch_first=False), start=0)
+    _, state = model.step(torch.zeros(2).long(), network.states(2))
+    with pytest.raises(ModelError, match=r"^step fails on one row of a state tensor"):
+        model.select(state, torch.tensor([0, 0]))
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
 def test_a_state_that_looks_like_it_is_tried_once(kind: Any) -> None:
     network = Recurrent(kind, layers=2)
     step, calls = network.step(keeps_batch_first=True), []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import html
 import json
 import pickle
 from collections.abc import Sequence
@@ -34,6 +35,7 @@ def model() -> FunctionModel:
 
 DECODED: dict[str, Any] = {"max_length": 3, "end": 3}
 INPUTS = torch.zeros(3, 1)
+OUTPUT = '<td style="text-align: left; white-space: pre-wrap">'
 
 
 # A list of hypotheses
@@ -90,10 +92,10 @@ def test_a_long_list_is_shown_briefly() -> None:
 def test_a_table_in_a_notebook_counts_groups_as_python_does() -> None:
     found = said("a <b>", "", " ", None, group=2)
     shown = found._repr_html_()
-    assert "<td>-1.00</td><td>2</td><td>a &lt;b&gt;</td>" in shown
-    assert "<td>-2.00</td><td>2</td><td><i>(empty)</i></td>" in shown
-    assert "<td>-3.00</td><td>2</td><td><i>(blank)</i></td>" in shown
-    assert "<td>-4.00</td><td>2</td><td>7 3</td>" in shown
+    assert f"<td>-1.00</td><td>2</td>{OUTPUT}a &lt;b&gt;</td>" in shown
+    assert f"<td>-2.00</td><td>2</td>{OUTPUT}<i>(empty)</i></td>" in shown
+    assert f"<td>-3.00</td><td>2</td>{OUTPUT}<i>(blank)</i></td>" in shown
+    assert f"<td>-4.00</td><td>2</td>{OUTPUT}7 3</td>" in shown
     assert found[0] in found.groups[2]
 
 
@@ -175,6 +177,19 @@ def test_results_are_tables_in_a_notebook() -> None:
     assert "a &amp; b" in shown
     assert shown.endswith("<p>... and 3 more inputs</p></div>")
     assert "more" not in Results([said("a")] * 20)._repr_html_()
+
+
+def test_lines_of_an_answer_stay_lines_in_a_notebook() -> None:
+    """A browser joins lines and Jupyter sets cells to the right, unless told otherwise."""
+    assert f"{OUTPUT}one\ntwo</td>" in said("one\ntwo")._repr_html_()
+
+
+def test_results_that_hold_something_else_can_still_be_shown() -> None:
+    """They are a list, and whoever sorts one of its lists in place has a plain list there."""
+    found = Results([said("a")])
+    found[0] = list(found[0])  # type: ignore[call-overload]
+    assert repr(found) == f"Results([{list(said('a'))}])"
+    assert found._repr_html_() == f"<pre>{html.escape(repr(found))}</pre>"
 
 
 def test_types_are_honest() -> None:

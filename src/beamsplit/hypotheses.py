@@ -106,7 +106,7 @@ class Hypotheses(Sequence[Hypothesis]):
 
     def _repr_html_(self) -> str:
         """Return a table, for notebooks."""
-        rows = (f"<tr><td>{h.log_prob:.2f}</td><td>{h.group}</td><td>{_cell(h)}</td></tr>" for h in self._all)
+        rows = (f"<tr><td>{h.log_prob:.2f}</td><td>{h.group}</td>{_cell(h)}</tr>" for h in self._all)
         head = "<tr><th>log-probability</th><th>group</th><th>output</th></tr>"
         return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
 
@@ -183,14 +183,23 @@ class Results(list[Hypotheses]):
 
     def _repr_html_(self) -> str:
         """Return a table for each input, for notebooks."""
+        if not self._is_whole:
+            return f"<pre>{html.escape(repr(self))}</pre>"
         tables = [f"<p>input {i}</p>{found._repr_html_()}" for i, found in enumerate(self[:_LINES])]
         more = [f"<p>{line.strip()}</p>" for line in _more(len(self), "input")]
         return f"<div>{''.join([*tables, *more])}</div>"
 
     def __repr__(self) -> str:
         """Return a line for each input: how many outputs it has, and the first of them."""
+        if not self._is_whole:
+            return f"Results({list(self)})"
         lines = [_summary(i, found) for i, found in enumerate(self[:_LINES])]
         return "\n".join([f"Results: {_count(len(self), 'input')}", *lines, *_more(len(self), "input")])
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether nobody has put something else into the list, as into any list."""
+        return all(isinstance(found, Hypotheses) for found in self)
 
 
 def text_of(hypothesis: Hypothesis) -> str:
@@ -214,7 +223,8 @@ def blank_sign(text: str) -> str:
 def _cell(hypothesis: Hypothesis) -> str:
     said = text_of(hypothesis)
     sign = blank_sign(said)
-    return (f"<i>{sign}</i>" if sign else html.escape(said)) + ("" if hypothesis.finished else " …")
+    shown = (f"<i>{sign}</i>" if sign else html.escape(said)) + ("" if hypothesis.finished else " …")
+    return f'<td style="text-align: left; white-space: pre-wrap">{shown}</td>'  # lines of a text stay lines
 
 
 def _summary(index: int, found: Hypotheses) -> str:

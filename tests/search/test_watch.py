@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -108,6 +109,15 @@ def test_whatever_the_type_and_the_batch(kind: torch.dtype) -> None:
         decode(Own(lambda logits: top(logits).to(kind)), list(range(20)), BeamSearch(beams=2), max_length=3)
 
 
+@pytest.mark.parametrize(
+    ("fill", "shown"), [(-1e9, "-1e+09"), (torch.finfo(torch.float32).min, "-3.40282e+38"), (-100.0, "-100")]
+)
+def test_whatever_stands_for_the_rest(fill: float, shown: str) -> None:
+    """Many fill up with a number, since -inf minus -inf is none."""
+    with pytest.warns(UserWarning, match=re.escape(f"{TOP} of {VOCABULARY} tokens are above {shown}, none")):
+        decode(Own(lambda logits: top(logits).clamp(min=fill)), [7], BeamSearch(beams=2), max_length=3)
+
+
 def test_arrays_are_looked_at_too() -> None:
     with pytest.warns(UserWarning, match="look like log-probabilities"):
         decode(Own(lambda logits: np.asarray(top(logits))), [7], BeamSearch(beams=2), max_length=3)
@@ -165,6 +175,8 @@ SILENT: dict[str, Make] = {
     "masked": masked,
     "masked, below 0": lambda logits: masked(logits - 30.0),
     "masked, just below 0": lambda logits: masked(-logits.abs()),
+    "distances": lambda logits: -((logits - logits.amax(1, keepdim=True)) ** 2) * 100.0 - 1.0,
+    "most tokens alike": lambda logits: (1.5 * (logits - logits.amax(1, keepdim=True)) - 2).clamp(-6),
     "one token allowed": forced,
     "one token allowed, at 0": lambda logits: torch.zeros_like(logits).masked_fill(
         masked(logits, 1) == -torch.inf, -torch.inf

@@ -210,7 +210,7 @@ _OPTIONS = (
         "--return-per-group",
         type=_WIDTH,
         metavar="N",
-        help="Number of outputs to return of each group: its best (default: all, for answers of a chat 1).",
+        help="Number of outputs to return from each group, its best (default: all; with --chat, 1).",
     ),
     click.option(
         "--length-penalty",

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from beamsplit import checks
 from beamsplit.decoding import decode
 from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses
@@ -178,6 +179,6 @@ def _all_or_error(
 def _renamed(error: ArgumentError, given: Input) -> ArgumentError:
     """Return the error without the name that the model has for its only input: people know it by another."""
     text = str(error)
-    for prefix in ("text 0 ", "pictures[0] ", f"{given.value!r} "):
+    for prefix in ("text 0 ", "pictures[0] ", f"{given.value!r} ", f"is {checks.short_repr(given.value)}, "):
         text = text.removeprefix(prefix)
     return ArgumentError(text)

@@ -1,15 +1,15 @@
 """Watch a model's first answers for log-probabilities that it hands over as if they were logits.
 
 An engine that tells its top 20 has log-probabilities, normalised over the whole vocabulary. Filled up with
--inf and returned as logits they are normalised once more, over the 20 alone, and every log-probability in
-the results is too high. No single number is wrong, so this can be guessed at only.
+-inf, or with a number such as -1e9, and returned as logits they are normalised once more, over the 20
+alone, and every log-probability in the results is too high. No single number is wrong, so this can be
+guessed at only.
 """
 
 from __future__ import annotations
 
 import warnings
 
-import torch
 from torch import Tensor
 
 from beamsplit.model import Answer
@@ -20,14 +20,16 @@ _ANSWERS = 8  # that are looked at, at most
 _ROWS = 4  # of each that are looked at
 _CLOSE = 1e-2  # rounding, also in half precision, moves a sum of probabilities by less
 _LEAST = 0.01  # a list of the likeliest tokens has more than this; logits far below 0 have less
+_FILL = -50.0  # what stands for "not listed" is no higher
 
 
 class LogitsWatch:
     """Warns once if a model's logits look like log-probabilities of part of its vocabulary.
 
-    They do if, in all rows, most tokens have -inf, none is above 0, and the probabilities add up to clearly
-    less than 1. Logits that are masked seldom do, since nothing makes them add up to about 1. Where they
-    add up to 1, normalising changes nothing; but the next answers may be others, so the watch goes on.
+    They do if, in all rows, most tokens have -inf (or one and the same very low number), none is above 0,
+    and the probabilities add up to clearly less than 1. Logits that are masked seldom do, since nothing
+    makes them add up to about 1. Where they add up to 1, normalising changes nothing; but the next answers
+    may be others, so the watch goes on.
     """
 
     def __init__(self, model: str) -> None:
@@ -49,12 +51,14 @@ class LogitsWatch:
             self._warn(logits)
 
     def _warn(self, logits: Tensor) -> None:
-        listed = int((logits[0] > -torch.inf).sum())
+        fill = logits[0].amin()
+        listed = int((logits[0] > fill).sum())
         warnings.warn(
             f"{self._model} returns logits that look like log-probabilities of part of a vocabulary: "
-            f"{listed} of {logits.shape[1]} tokens are above -inf, none is above 0, and their probabilities "
-            "add up to less than 1. They are normalised as logits are, so that log_prob is too high: return "
-            "LogProbs(logits), or a Shortlist. If they are logits, return torch.log_softmax(logits, -1)",
+            f"{listed} of {logits.shape[1]} tokens are above {fill:g}, none is above 0, and their "
+            "probabilities add up to less than 1. They are normalised as logits are, so that log_prob is too "
+            "high: return LogProbs(logits), or a Shortlist. If they are logits, return "
+            "torch.log_softmax(logits, -1)",
             stacklevel=2,
         )
 
@@ -66,8 +70,9 @@ def _share_listed(logits: Tensor) -> float | None:
     if not bool(logits[0].amax() <= _CLOSE):  # as nearly all logits are: one row tells
         return None
     rows = logits[:_ROWS].float()
-    listed, total = (rows > -torch.inf).sum(1), rows.exp().sum(1)
-    alike = (2 * listed < rows.shape[1]) & (rows.amax(1) <= _CLOSE)
+    fill, total = rows.amin(1, keepdim=True), rows.exp().sum(1)
+    listed = (rows > fill).sum(1)
+    alike = (2 * listed < rows.shape[1]) & (fill[:, 0] <= _FILL) & (rows.amax(1) <= _CLOSE)
     alike &= (total >= _LEAST) & (total <= 1 + _CLOSE)
     alike &= (listed > 1) | (total >= 1 - _CLOSE)  # a single token may be a forced one, whatever its logit
     return float(total.amin()) if bool(alike.all()) else None
