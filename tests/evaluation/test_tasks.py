@@ -15,6 +15,7 @@ import torch
 from beamsplit.errors import ArgumentError
 from beamsplit.evaluation import TASKS, Task, read_task
 from beamsplit.evaluation.datasets import data_folder
+from beamsplit.evaluation.tasks import has_references
 from evaluation.small import write_lines
 
 
@@ -219,3 +220,14 @@ def test_real_parts_are_disjoint_and_together_the_whole() -> None:
     assert (len(valid.ids), len(test.ids)) == (200, 800)
     assert sorted(valid.ids + test.ids) == sorted(whole.ids)
     assert len({*valid.ids, *test.ids}) == 1000
+
+
+@pytest.mark.parametrize("name", ["mine.jsonl", "mine.txt"])
+def test_a_compressed_file_is_the_same_task(name: str, tmp_path: Path) -> None:
+    line = "Go on." if name.endswith(".txt") else '{"input": "Go on.", "references": ["Continue."]}'
+    (tmp_path / name).write_text(f"{line}\n")
+    (tmp_path / f"{name}.gz").write_bytes(gzip.compress(f"{line}\n".encode()))
+    plain, compressed = (read_task(str(tmp_path / each), lambda: tmp_path) for each in (name, f"{name}.gz"))
+    assert plain == compressed
+    assert plain.name == "mine"
+    assert has_references(str(tmp_path / f"{name}.gz")) == name.endswith(".jsonl")

@@ -124,9 +124,9 @@ def evaluate(
     }
     if out is not None:
         from beamsplit.evaluation.plots import save
+        from beamsplit.evaluation.tasks import task_stem
 
-        task = Path(asked["task"] or "").name.removesuffix(".jsonl").removesuffix(".txt")
-        stem = experiment.stem if experiment is not None else task
+        stem = experiment.stem if experiment is not None else task_stem(asked["task"] or "")
         write_formats(formats, out, stem)
         save(found, out, stem)
     show(formats[kind], is_markdown=kind == "markdown")

@@ -16,7 +16,17 @@ from beamsplit.evaluation.features import read_features, read_projection
 from beamsplit.files import read_json_objects, read_lines
 from beamsplit.models.text import normalised
 
-__all__ = ["TASKS", "Task", "check_once", "has_references", "read_plain_lines", "read_task"]
+__all__ = [
+    "TASKS",
+    "Task",
+    "check_once",
+    "has_references",
+    "is_plain_text",
+    "is_task_file",
+    "read_plain_lines",
+    "read_task",
+    "task_stem",
+]
 
 _JSON, _TEXT = ".jsonl", ".txt"
 _LINE = '{"input": ..., "references": [...]}'
@@ -131,26 +141,50 @@ def read_task(name: str, folder: Callable[[], Path], *, scored: bool = True) -> 
     """
     if name in TASKS:
         return TASKS[name](folder())
-    return _plain(Path(name)) if _extension(name) == _TEXT else _own(Path(name), scored)
+    path = _check_file(name)
+    return _plain(path) if is_plain_text(path) else _own(path, scored)
 
 
 def has_references(name: str) -> bool:
     """Return whether a task has references. All tasks with names have; a plain text file has none."""
     if name in TASKS:
         return True
-    if _extension(name) == _TEXT:
+    path = _check_file(name)
+    if is_plain_text(path):
         return False
-    return any("references" in entry for _, entry in read_json_objects(Path(name), _LINE))
+    return any("references" in entry for _, entry in read_json_objects(path, _LINE))
 
 
-def _extension(name: str) -> str:
-    """Return the extension of a file of inputs. Raise if it is not one of a task."""
-    found = Path(name).suffix
-    if found not in (_JSON, _TEXT):
+def _check_file(name: str) -> Path:
+    """Return the path of a file of inputs. Raise if it is none by its name."""
+    if not is_task_file(name):
         raise ArgumentError(
             f"there is no task {name!r}: there are {', '.join(TASKS)}, or give a .jsonl or .txt file"
         )
-    return found
+    return Path(name)
+
+
+def is_task_file(name: str | Path) -> bool:
+    """Tell whether this is the name of a file of inputs, which gzip may have compressed."""
+    return _unzipped(name).suffix in (_JSON, _TEXT)
+
+
+def is_plain_text(name: str | Path) -> bool:
+    """Tell whether this is the name of a text file with an input a line."""
+    return _unzipped(name).suffix == _TEXT
+
+
+def task_stem(name: str | Path) -> str:
+    """Return a name for the task in a file.
+
+    >>> task_stem("data/mine.jsonl.gz"), task_stem("newstest2013")
+    ('mine', 'newstest2013')
+    """
+    return _unzipped(name).stem if is_task_file(name) else Path(name).name
+
+
+def _unzipped(name: str | Path) -> Path:
+    return Path(str(name).removesuffix(".gz"))
 
 
 def _own(path: Path, scored: bool) -> Task:
@@ -172,7 +206,7 @@ def _own(path: Path, scored: bool) -> Task:
     check_once(ids, path)
     found = [entry for _, entry in entries]
     return Task(
-        name=path.stem,
+        name=task_stem(path),
         ids=ids,
         inputs=[path.parent / entry["image"] if "image" in entry else entry["input"] for entry in found],
         references=tuple(tuple(entry.get("references", ())) for entry in found),
@@ -185,7 +219,7 @@ def _plain(path: Path) -> Task:
     """Read a text file with an input a line."""
     lines = read_plain_lines(path)
     return Task(
-        name=path.stem,
+        name=task_stem(path),
         ids=tuple(lines),
         inputs=list(lines.values()),
         references=((),) * len(lines),

@@ -12,6 +12,7 @@ from beamsplit import checks
 from beamsplit.errors import ArgumentError
 from beamsplit.evaluation import RunSettings, experiment_of
 from beamsplit.evaluation.running import lists_of, prepare
+from beamsplit.evaluation.tasks import is_task_file
 from beamsplit.model import features_of
 from beamsplit.study.pictures import Source, to_jpeg
 from beamsplit.study.plan import NewItem, StudyPlan
@@ -66,8 +67,7 @@ def lists_from_strategies(content: Mapping[str, Any], settings: RunSettings) -> 
     )
     own = Path(experiment.task)
     looks = features_of(prepared.model) is not None
-    is_file = own.suffix in (".jsonl", ".txt")
-    known = [read_sources(own, pictures=looks) if is_file else _task_sources(task)]
+    known = [read_sources(own, pictures=looks) if is_task_file(own) else _task_sources(task)]
     return ListPair((one, other), task.ids, first, second, [_merge_sources(each, known) for each in task.ids])
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
 from beamsplit.evaluation.saved import read_lists
-from beamsplit.evaluation.tasks import check_once, read_plain_lines
+from beamsplit.evaluation.tasks import check_once, is_plain_text, read_plain_lines
 from beamsplit.files import read_json_objects
 from beamsplit.study.pictures import Source
 
@@ -44,7 +44,7 @@ def read_sources(path: Path, *, pictures: bool = False) -> dict[str, Source]:
 
     Lines of a .txt file are texts, or the paths of pictures if `pictures` says so.
     """
-    if path.suffix == ".txt":
+    if is_plain_text(path):
         return {name: _plain(path, line, pictures) for name, line in read_plain_lines(path).items()}
     entries = list(read_json_objects(path, '{"input": ...}'))
     ids = [str(entry.get("id", where.line_index)) for where, entry in entries]
