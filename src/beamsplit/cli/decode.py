@@ -205,7 +205,7 @@ class _Job:
 
         window, first = WINDOW * batch_size, 0
         if shard is not None and count is not None:
-            chosen = shard_range(*shard, count, window)
+            chosen = shard_range(*shard, count)
             lines, first, count = islice(lines, chosen.start, chosen.stop), chosen.start, len(chosen)
         return cls(searcher, lines, first, count, batch_size, window)
 
