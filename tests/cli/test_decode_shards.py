@@ -67,9 +67,12 @@ def test_another_shard_does_not_go_on_with_a_part(
         stop_after(1, patch)
         assert cli.main([*command, "--shard", "1/2"]) == 130
     capsys.readouterr()
-    for other in (("--shard", "2/2"), ()):
+    for other, now in (("--shard", "2/2"), "[2, 2]"), ((), "null"):
         line = refusal(capsys, *command, *other)
-        assert line == "out.jsonl.part was begun with other settings: give those, another --out, or --force"
+        assert line == (
+            f"out.jsonl.part was begun with other settings (shard: [1, 2], now {now}): "
+            "give those, another --out, or --force"
+        )
     printed(capsys, *command, "--shard", "1/2")
 
 
