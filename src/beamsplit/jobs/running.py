@@ -24,7 +24,7 @@ __all__ = ["WINDOW", "KnownLine", "LineResult", "Windows", "decode_windows", "sh
 WINDOW = 16
 """Batches to a window."""
 
-_LARGEST_UNIT = 4096  # lines: a window of batches of 256
+_LARGEST_UNIT = 1024  # lines: a window of batches of 64
 
 
 class KnownLine(NamedTuple):
