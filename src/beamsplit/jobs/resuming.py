@@ -229,14 +229,13 @@ def _difference(before: Any, now: Any, name: str = "") -> str:
     >>> _difference({"seed": 0, "methods": [{"groups": 2}]}, {"seed": 0, "methods": [{"groups": 3}]})
     'groups: 2, now 3'
     """
+    if isinstance(before, list) and isinstance(now, list) and len(before) == len(now) == 1:
+        return _difference(before[0], now[0], name)
     if isinstance(before, dict) and isinstance(now, dict):
         names = [*before, *(key for key in now if key not in before)]
-        pairs = [(before.get(key), now.get(key), key) for key in names]
-    elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
-        pairs = [(old, new, name) for old, new in zip(before, now, strict=True)]
-    else:
-        return f"{name}: {json.dumps(before):.60}, now {json.dumps(now):.60}"
-    return next(_difference(*pair) for pair in pairs if pair[0] != pair[1])
+        changed = next(key for key in names if before.get(key) != now.get(key))
+        return _difference(before.get(changed), now.get(changed), changed)
+    return f"{name}: {json.dumps(before):.60}, now {json.dumps(now):.60}"
 
 
 class _StoredLines:
