@@ -144,6 +144,20 @@ def test_a_brief_bar_is_drawn_after_a_second(clock: Clock, monkeypatch: pytest.M
     assert "5/7" in shown.getvalue()
 
 
+def test_what_is_printed_meanwhile_goes_where_it_should(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A bar on the terminal takes nothing of what a program writes to a file or a pipe."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    with Progress("decode").bar(2) as bar:
+        print('{"id": "0"}')
+        bar.advance(2)
+    assert "2/2" in terminal.getvalue()
+    assert "id" not in terminal.getvalue()
+    assert capfd.readouterr().out == '{"id": "0"}\n'
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

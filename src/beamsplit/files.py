@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import importlib
 import io
 import json
 import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
@@ -22,6 +23,7 @@ __all__ = [
     "Place",
     "TextLine",
     "check_extension",
+    "id_of",
     "json_object",
     "parse_json",
     "read_bytes",
@@ -50,6 +52,7 @@ _BINARY = {
     b"\xff\xd8\xff": _PICTURE,
     b"GIF87a": _PICTURE,
     b"GIF89a": _PICTURE,
+    b"PAR1": "a Parquet file, not lines of text: write its texts to a file of lines first",
     b"\xff\xfe": "UTF-16 text, not UTF-8: convert it first (iconv -f utf-16 -t utf-8)",
     b"\xfe\xff": "UTF-16 text, not UTF-8: convert it first (iconv -f utf-16 -t utf-8)",
 }
@@ -208,8 +211,16 @@ def _check_text(begin: bytes, name: str) -> None:
     for magic, what in _BINARY.items():
         if begin.startswith(magic):
             raise ArgumentError(f"{name} is {what}")
-    if b"\0" in begin:
+    if (zeros := begin.count(0)) and (zeros > len(begin) // 10 or not _is_utf8(begin)):
         raise ArgumentError(f"{name} is binary (it has zero bytes), not lines of text: give a text file")
+
+
+def _is_utf8(begin: bytes) -> bool:
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(begin)  # which may end within a letter
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _text_line(number: int, line: bytes) -> TextLine:
@@ -266,6 +277,16 @@ def read_json_objects(path: AnyPath, example: str) -> Iterator[tuple[Place, dict
 def json_object(line: str, where: str, example: str) -> dict[str, Any]:
     """Return the object that a line of JSON holds; `where` and `example` are for error messages."""
     return _check_object(parse_json(line, where), where, example)
+
+
+def id_of(entry: Mapping[str, Any], line_index: int) -> str:
+    """Return the id that a line has, or else its index.
+
+    >>> id_of({"id": 17}, 3), id_of({"id": None}, 3), id_of({}, 3)
+    ('17', '3', '3')
+    """
+    found = entry.get("id")
+    return str(line_index if found is None else found)
 
 
 def _check_object(value: Any, where: str, example: str) -> dict[str, Any]:

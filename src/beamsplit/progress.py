@@ -148,7 +148,9 @@ class _RichBar:
             progress.TimeRemainingColumn(),
             progress.TextColumn("{task.fields[note]}"),
         )
-        self._shown = progress.Progress(*columns, console=console)
+        # What is printed meanwhile goes above the bar, but only if both are on the terminal.
+        to_terminal = sys.stdout is not None and sys.stdout.isatty()
+        self._shown = progress.Progress(*columns, console=console, redirect_stdout=to_terminal)
         self._task = self._shown.add_task(name, total=total, completed=done, note="")
         self._is_drawn = False
         if not brief:

@@ -197,6 +197,24 @@ def test_faults_in_json_are_errors_of_their_lines(folder: Path, capsys: pytest.C
     assert lines[3]["text"] == "x"
 
 
+def test_ids_of_blank_lines_and_ids_that_are_null(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The number of a blank line keeps no other line from having that id; null is no id."""
+    (folder / "in.jsonl").write_text(
+        '\n{"id": 0, "input": "Go."}\n{"id": null, "input": "Go."}\n{"id": null, "input": "Go."}\n'
+    )
+    lines = entries(capsys, "decode", "in.jsonl", *OPTIONS)  # which also asks for exit code 0
+    assert [line["id"] for line in lines] == ["0", "0", "2", "3"]
+    assert [len(line["hypotheses"]) for line in lines] == [0, 2, 2, 2]
+
+
+def test_a_zero_byte_is_part_of_its_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "in.txt").write_bytes(b"I'm cold.\nThank\0 you.\n")
+    assert [line["input"] for line in entries(capsys, "decode", "in.txt", *OPTIONS)] == [
+        "I'm cold.",
+        "Thank\0 you.",
+    ]
+
+
 @pytest.mark.parametrize("kind", ["gzip", "zstd"])
 def test_compressed_files_are_read_as_they_are(
     kind: str, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -43,6 +43,22 @@ def test_long_shards_have_the_batches_of_the_whole(
 
 
 @pytest.mark.usefixtures("folder")
+def test_shards_of_other_batch_sizes_are_the_whole_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """A machine with less memory has smaller batches: no line is lost, and none is there twice."""
+    own = ("--model", "own.py:make", "--max-length", "1", "-g", "1", "-b", "1")
+    Path("own.py").write_text(
+        "import torch\nfrom beamsplit import FunctionModel\n\ndef make():\n"
+        "    return FunctionModel(lambda tokens, state: (torch.zeros(len(tokens), 2), state),\n"
+        "        start=lambda texts: (torch.zeros(len(texts), 2), torch.zeros(len(texts), 1)))\n"
+    )
+    Path("in.txt").write_text("".join(f"{i}\n" for i in range(1000)))
+    found = []
+    for shard, batch_size in (("1/3", "3"), ("2/3", "4"), ("3/3", "5")):
+        found += entries(capsys, "decode", "in.txt", *own, "--shard", shard, "--batch-size", batch_size)
+    assert [line["id"] for line in found] == [str(i) for i in range(1000)]
+
+
+@pytest.mark.usefixtures("folder")
 def test_another_shard_does_not_go_on_with_a_part(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -51,9 +67,12 @@ def test_another_shard_does_not_go_on_with_a_part(
         stop_after(1, patch)
         assert cli.main([*command, "--shard", "1/2"]) == 130
     capsys.readouterr()
-    for other in (("--shard", "2/2"), ()):
+    for other, now in (("--shard", "2/2"), "[2, 2]"), ((), "null"):
         line = refusal(capsys, *command, *other)
-        assert line == "out.jsonl.part was begun with other settings: give those, another --out, or --force"
+        assert line == (
+            f"out.jsonl.part was begun with other settings (shard: [1, 2], now {now}): "
+            "give those, another --out, or --force"
+        )
     printed(capsys, *command, "--shard", "1/2")
 
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
 import tracemalloc
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from beamsplit import cli
+from beamsplit.cli.searching import make_searcher
 from beamsplit.files import stream_lines
 from beamsplit.jobs.lines import InputLine, parse_lines
 from beamsplit.jobs.resuming import PartialResult
@@ -74,7 +79,19 @@ def test_a_part_of_something_else_is_not_gone_on_with(
     monkeypatch.undo()
     monkeypatch.chdir(folder)
     line = refusal(capsys, *command, "--strength", "0.7")
-    assert line == ("out.jsonl.part was begun with other settings: give those, another --out, or --force")
+    assert line == (
+        "out.jsonl.part was begun with other settings (strength: 0.5, now 0.7): "
+        "give those, another --out, or --force"
+    )
+    (folder / "out.jsonl.part.json").write_text("{spoilt")
+    assert refusal(capsys, *command).startswith("out.jsonl.part was begun with other settings (model: null, ")
+    printed(capsys, *command, "--force")
+    stop_after(2, monkeypatch)
+    (folder / "out.jsonl").unlink()
+    assert cli.main(command) == 130
+    capsys.readouterr()
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
     (folder / "in.txt").write_text("Thank you.\n")
     line = refusal(capsys, *command)
     assert line.startswith(
@@ -89,6 +106,110 @@ def test_one_run_at_a_time(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
         line = refusal(capsys, "decode", "in.txt", *OPTIONS, "-o", "out.jsonl")
     assert line.startswith("out.jsonl.part is being written by another run: wait for it, or ")
     printed(capsys, "decode", "in.txt", *OPTIONS, "-o", "out.jsonl")
+
+
+def test_a_run_that_has_ended_meanwhile_is_not_written_over(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other ends while this one loads its model."""
+
+    def make(*arguments: Any, **options: Any) -> Any:
+        (folder / "out.jsonl").write_text("precious")
+        return make_searcher(*arguments, **options)
+
+    monkeypatch.setattr("beamsplit.cli.searching.make_searcher", make)
+    line = refusal(capsys, "decode", "in.txt", *OPTIONS, "-o", "out.jsonl")
+    assert line == "out.jsonl is there already: give another --out, or --force"
+    assert (folder / "out.jsonl").read_text() == "precious"
+    assert names(folder) == {"in.txt", "out.jsonl"}
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_disk_without_locks(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def flock(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    printed(capsys, "decode", "in.txt", *OPTIONS, "-o", "out.jsonl")
+
+
+def test_what_was_begun_by_force_goes_on_without_it(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("decode", "in.txt", *OPTIONS, "--batch-size", "1", "-o", "out.jsonl")
+    (folder / "out.jsonl").write_text("old")
+    for more, done in (("--force",), 2), ((), 4):
+        with monkeypatch.context() as patch:
+            stop_after(2, patch)
+            assert cli.main([*command, *more]) == 130
+        assert capsys.readouterr().err == (
+            f"beamsplit: stopped with {done} of 5 lines done; "
+            "the same command without --force goes on with what it has\n"
+        )
+        assert (folder / "out.jsonl").read_text() == "old"
+    printed(capsys, *command)
+    assert [line["input"] for line in read(folder / "out.jsonl")] == TEXTS
+    assert refusal(capsys, *command).startswith("out.jsonl is there already")
+
+
+def test_errors_count_after_another_batch_size(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that the first run has found further on than the windows of the second begin."""
+    (folder / "in.txt").write_bytes(b"Go.\n" * 40 + b"caf\xe9\n" + b"Go.\n" * 3)
+    command = ("decode", "in.txt", *OPTIONS, "-o", "out.jsonl", "--batch-size")
+    with monkeypatch.context() as patch:
+        stop_after(1, patch)
+        assert cli.main([*command, "4"]) == 130
+    assert "with 5 of 44 lines done" in capsys.readouterr().err
+    with monkeypatch.context() as patch:
+        stop_after(37, patch)
+        assert cli.main([*command, "1"]) == 130
+    assert "with 42 of 44 lines done" in capsys.readouterr().err
+    assert cli.main([*command, "1"]) == 2
+    assert capsys.readouterr().err == 'beamsplit: 1 line could not be decoded: see their "error"\n'
+
+
+@contextmanager
+def room_for(size: int) -> Iterator[None]:
+    """Let no file grow larger."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_full_disk_is_named_and_what_is_done_is_kept(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("decode", "in.txt", *OPTIONS, "--batch-size", "1", "-o", "out.jsonl")
+    printed(capsys, *command)
+    whole = (folder / "out.jsonl").read_bytes()
+    (folder / "out.jsonl").unlink()
+    with room_for(len(whole) // 2):
+        assert cli.main(command) == 2
+    kept, error = capsys.readouterr().err.splitlines()
+    assert kept.endswith("of 5 lines done; the same command goes on with what it has")
+    assert error == "beamsplit: out.jsonl.part cannot be written: File too large"
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", interrupt)
+        assert cli.main(command) == 130
+    capsys.readouterr()
+    with room_for(len(whole) // 2):
+        assert cli.main(command) == 2
+    kept, error = capsys.readouterr().err.splitlines()
+    assert kept == "beamsplit: stopped with 5 of 5 lines done; the same command goes on with what it has"
+    assert error == "beamsplit: out.jsonl.part.ordered cannot be written: File too large"
+    assert names(folder) == {"in.txt", "out.jsonl.part", "out.jsonl.part.json"}
+    printed(capsys, *command)
+    assert (folder / "out.jsonl").read_bytes() == whole
+    assert names(folder) == {"in.txt", "out.jsonl"}
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("batch_size", ["2", "3"])
@@ -215,6 +336,22 @@ def test_an_error_of_the_model_keeps_what_was_done(folder: Path, capsys: pytest.
     assert [line["input"] for line in read(folder / "out.jsonl")] == ["a", "b", "c", "d", "stop", "e"]
 
 
+def test_a_model_may_not_keep_a_signal_to_itself(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("beamsplit.cli.stopping._AGAIN", 0.0)
+    send = "os.kill(os.getpid(), signal.SIGTERM)"
+    swallow = f"""
+        try:
+            {send}
+        except BaseException:
+            pass
+        {send}
+    """
+    assert cli.main([*broken_model(folder, swallow), "-o", "out.jsonl"]) == 128 + signal.SIGTERM
+    assert "stopped with 4 of 6 lines done" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGKILL"])
 def test_every_signal_leaves_what_is_done(name: str, folder: Path) -> None:
     number = getattr(signal, name)
@@ -249,7 +386,7 @@ def test_results_are_on_the_disk_every_few_seconds(
     monkeypatch.setattr(os, "fsync", fsync)
     (folder / "in.txt").write_text("Go.\n" * 8)
     printed(capsys, "decode", "in.txt", *OPTIONS, "--batch-size", "1", "-o", "out.jsonl")
-    assert synced == [3, 6, 8, 8]  # at last, all of it; then the result
+    assert synced == [0, 3, 6, 8, 8]  # first the settings; at last, all of it; then the result
 
 
 @pytest.mark.usefixtures("folder")

@@ -164,6 +164,20 @@ def test_log_probabilities_of_some_texts_are_none(other: Any, folder: Path) -> N
     assert example.log_probs == ()
 
 
+def test_a_blank_line_does_not_hide_the_list_of_its_number(folder: Path) -> None:
+    """`decode` writes an empty list for a blank line, whose id is its number."""
+    blank, line = {"id": "0", "input": "", "hypotheses": []}, {"id": "0", "hypotheses": ["a"]}
+    for lines in ((blank, line), (line, blank)):
+        (example,) = read_lists(write_lines(folder / "c.jsonl", *lines), ["0"], [("a",)])
+        assert example.hypotheses == ("a",)
+
+
+def test_a_line_that_was_not_decoded_is_named(folder: Path) -> None:
+    file = write_lines(folder / "c.jsonl", {"id": "0", "error": "is too long"})
+    with pytest.raises(ArgumentError, match=r'line 1 has an "error" instead of "hypotheses": is too long$'):
+        read_lists(file, ["0"], [("a",)])
+
+
 # What to know
 
 

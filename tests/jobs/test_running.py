@@ -10,7 +10,7 @@ from torch import nn
 
 from beamsplit import FunctionModel
 from beamsplit.jobs.lines import Input, InputLine
-from beamsplit.jobs.running import KnownLine, Windows, decode_windows, shard_range
+from beamsplit.jobs.running import WINDOW, KnownLine, Windows, decode_windows, shard_range
 from beamsplit.jobs.searching import Searcher
 from beamsplit.strategies.spec import StrategySpec, Widths
 
@@ -18,14 +18,18 @@ from beamsplit.strategies.spec import StrategySpec, Widths
 @pytest.mark.parametrize("lines", [0, 1, 7, 64, 100, 1000])
 @pytest.mark.parametrize("shards", [1, 2, 3, 8])
 def test_shards_cover_a_file_once(lines: int, shards: int) -> None:
-    parts = [shard_range(shard, shards, lines, 4) for shard in range(1, shards + 1)]
+    parts = [shard_range(shard, shards, lines) for shard in range(1, shards + 1)]
     assert [number for part in parts for number in part] == list(range(lines))
     sizes = [len(part) for part in parts]
     assert max(sizes) <= 1.25 * lines / shards + 1
 
 
 def test_shards_of_a_long_file_divide_no_window() -> None:
-    assert [shard_range(shard, 3, 1000, 32).start % 32 for shard in (1, 2, 3)] == [0, 0, 0]
+    """Of batches of 1, 2, ..., 64, where a part has 64 of them."""
+    for size in (1, 4, 32, 64):
+        for lines in (3 * 64 * size, 3 * 64 * size + 77, 10**6):
+            starts = [shard_range(shard, 3, lines).start for shard in (1, 2, 3)]
+            assert [start % (WINDOW * size) for start in starts] == [0, 0, 0]
 
 
 def known(texts: str, done: str = "") -> list[KnownLine]:
@@ -98,10 +102,13 @@ class Large:
 
 
 def test_batches_of_large_models_on_a_cpu_are_small() -> None:
-    """One million weights, 100 tokens of 500 beams: 10^11 operations for an input, of 10^12 for a batch."""
+    """One million weights, 100 tokens of 500 beams: 10^11 operations for an input, of 10^12 for a batch.
+
+    It is a power of two, so that parts of a file have the batches of the whole.
+    """
     small, large, elsewhere = Large(1000, "cpu"), Large(1_000_000, "cpu"), Large(1_000_000)
-    assert searcher(large, groups=500, max_length=100).batch_size(32) == 10
-    assert searcher(large, groups=500, max_length=100).batch_size(8) == 8
+    assert searcher(large, groups=500, max_length=100).batch_size(32) == 8
+    assert searcher(large, groups=500, max_length=100).batch_size(7) == 7
     assert searcher(large, groups=500, max_length=2000).batch_size(32) == 1
     assert searcher(small, groups=500, max_length=100).batch_size(32) == 32
     assert searcher(elsewhere, groups=500, max_length=100).batch_size(32) == 32

@@ -170,12 +170,13 @@ def test_blank_lines_are_no_items(files: dict[str, Path]) -> None:
     for path in files.values():
         with path.open("a", encoding="utf-8") as file:
             file.write('{"id": "3", "input": "", "hypotheses": []}\n')
+            file.write('{"id": "1", "input": "", "hypotheses": []}\n')  # its number: another line has the id
     assert lists_from_files(files).ids == ("0", "1", "2")
 
 
 def test_ids_of_a_task_are_those_of_its_lines(files: dict[str, Path], tmp_path: Path) -> None:
     task = tmp_path / "task.jsonl"
-    task.write_text('\n{"input": "one"}\n\n{"id": "0", "input": "none"}\n', encoding="utf-8")
+    task.write_text('\n{"id": null, "input": "one"}\n\n{"id": "0", "input": "none"}\n', encoding="utf-8")
     assert lists_from_files(files, task).ids == ("1", "0")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -56,7 +56,7 @@ def _shard(_context: click.Context, _option: click.Parameter, value: str | None)
 @click.option(
     "--force",
     is_flag=True,
-    help="Overwrite an existing result, or a part that was begun with other settings.",
+    help="Start over: overwrite an existing result, or a part that was begun.",
 )
 @click.option(
     "--shard",
@@ -113,14 +113,15 @@ def decode(
     from beamsplit.jobs.resuming import PartialResult
     from beamsplit.jobs.running import WINDOW
 
-    _check_out(file, out, force)
+    part = None if out is None else PartialResult(out, _INSTEAD)
+    _check_out(file, part, force)
     count = _count_lines(file)  # reads the file once, so that what is broken is known before all else
     if shard is not None and count is None:
         raise ArgumentError(
             f"--shard needs a file whose lines can be counted, and {file_name(file)} can be read only once: "
             "write it to a file first"
         )
-    part, tally = None if out is None else PartialResult(out, _INSTEAD), Tally()
+    tally = Tally()
     with says_what_is_kept(part, tally):
         searcher = make_searcher(model, device, search, compared=False, chat=chat)
         size = batch_size or searcher.batch_size(BATCH_SIZE)
@@ -131,20 +132,25 @@ def decode(
                 _print(job, tally)
             else:
                 settings = {"model": model, **searcher.description, **chat.description}
-                _write(job, part, settings if shard is None else {**settings, "shard": shard}, force, tally)
+                if shard is not None:
+                    settings |= {"shard": shard, "lines": count}
+                with part.locked():
+                    _check_out(file, part, force)  # again: another run may have ended since
+                    part.resume(settings, force)
+                    _write(job, part, tally)
     if tally.refused:
         lines = "line" if tally.refused == 1 else "lines"
         click.echo(f'beamsplit: {tally.refused} {lines} could not be decoded: see their "error"', err=True)
         raise click.exceptions.Exit(2)
 
 
-def _check_out(file: str, out: Path | None, force: bool) -> None:
-    if out is None or not out.exists():
+def _check_out(file: str, part: PartialResult | None, force: bool) -> None:
+    if part is None or not part.out.exists():
         return
-    if file != STDIN and Path(file).exists() and out.samefile(file):
-        raise ArgumentError(f"{out} is the input: give another --out")
-    if not force:
-        raise ArgumentError(f"{out} is there already: give {_INSTEAD}")
+    if file != STDIN and Path(file).exists() and part.out.samefile(file):
+        raise ArgumentError(f"{part.out} is the input: give another --out")
+    if not (force or part.replaces):
+        raise ArgumentError(f"{part.out} is there already: give {_INSTEAD}")
 
 
 # Inputs
@@ -205,7 +211,7 @@ class _Job:
 
         window, first = WINDOW * batch_size, 0
         if shard is not None and count is not None:
-            chosen = shard_range(*shard, count, window)
+            chosen = shard_range(*shard, count)
             lines, first, count = islice(lines, chosen.start, chosen.stop), chosen.start, len(chosen)
         return cls(searcher, lines, first, count, batch_size, window)
 
@@ -232,18 +238,16 @@ def _print(job: _Job, tally: Tally) -> None:
             bar.advance(len(results))
 
 
-def _write(job: _Job, part: PartialResult, settings: dict[str, Any], force: bool, tally: Tally) -> None:
+def _write(job: _Job, part: PartialResult, tally: Tally) -> None:
     """Write the results to a file, from where an earlier run was stopped."""
     from beamsplit.jobs.running import Windows, decode_windows
     from beamsplit.progress import Progress
 
-    with part.locked():
-        part.resume(settings, force)
-        windows = Windows(part.known_lines(job.lines), job.window)
-        tally.begin(windows.done, windows.refused, job.total)
-        with part.writing() as writer, Progress("decode").bar(job.total, tally.done) as bar:
-            for results in decode_windows(job.searcher, windows, job.batch_size):
-                writer.write(results)
-                tally.add(results)
-                bar.advance(len(results))
-        part.finish(range(job.first, job.first + windows.lines))
+    windows = Windows(part.known_lines(job.lines), job.window)
+    tally.total, tally.earlier = job.total, windows
+    with part.writing() as writer, Progress("decode").bar(job.total, tally.done) as bar:
+        for results in decode_windows(job.searcher, windows, job.batch_size):
+            writer.write(results)
+            tally.add(results)
+            bar.advance(tally.done - bar.done)
+    part.finish(range(job.first, job.first + windows.lines))

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from time import monotonic
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -14,31 +15,40 @@ import click
 
 if TYPE_CHECKING:
     from beamsplit.jobs.resuming import PartialResult
-    from beamsplit.jobs.running import LineResult
+    from beamsplit.jobs.running import LineResult, Windows
 
 __all__ = ["Tally", "says_what_is_kept"]
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _INTERRUPTED = 128 + signal.SIGINT
+_AGAIN = 2.0  # seconds after a signal in which others are passed over
 
 
 @dataclass
 class Tally:
     """How many lines are done, and how many of them have an error."""
 
-    done: int = 0
-    refused: int = 0
     total: int | None = None
     """How many lines there are, if that is known."""
-
-    def begin(self, done: int, refused: int, total: int | None) -> None:
-        """Count what an earlier run has done."""
-        self.done, self.refused, self.total = done, refused, total
+    earlier: Windows | None = None
+    """What an earlier run has done, of the lines that were read so far."""
+    own_done: int = 0
+    own_refused: int = 0
 
     def add(self, results: Sequence[LineResult]) -> None:
         """Count results."""
-        self.done += len(results)
-        self.refused += sum(each.refused for each in results)
+        self.own_done += len(results)
+        self.own_refused += sum(each.refused for each in results)
+
+    @property
+    def done(self) -> int:
+        """How many lines are done."""
+        return self.own_done + (self.earlier.done if self.earlier else 0)
+
+    @property
+    def refused(self) -> int:
+        """How many of them have an error."""
+        return self.own_refused + (self.earlier.refused if self.earlier else 0)
 
     def __str__(self) -> str:
         return f"{self.done} {'' if self.total is None else f'of {self.total} '}lines done"
@@ -73,14 +83,17 @@ def _kept(part: PartialResult | None, tally: Tally) -> str:
     if part.is_empty:
         return " before a batch was done; nothing is kept (a smaller --batch-size is done sooner)"
     count = f" with {tally}" if tally.done else ""
-    return f"{count}; the same command goes on with what it has"
+    command = "the same command without --force" if part.replaces else "the same command"
+    return f"{count}; {command} goes on with what it has"
 
 
 @contextmanager
 def _signals_stop() -> Iterator[None]:
-    """Raise where signals ask the program to end, once: what comes later must not disturb the clearing up.
+    """Raise where signals ask the program to end.
 
-    A signal that is ignored stays so, as in a job that a shell has put into the background.
+    What comes right after, such as the second signal of `timeout`, must not disturb the clearing up. A later
+    one is raised again: a model may have caught the first. A signal that is ignored stays so, as in a job
+    that a shell has put into the background.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -90,11 +103,13 @@ def _signals_stop() -> Iterator[None]:
         for number in _SIGNALS
         if (handler := signal.getsignal(number)) not in (signal.SIG_IGN, None)
     }
+    raised = float("-inf")
 
     def stop(number: int, _: FrameType | None) -> None:
-        for each in before:
-            signal.signal(each, signal.SIG_IGN)
-        raise _Stopped(number)
+        nonlocal raised
+        if (now := monotonic()) - raised > _AGAIN:
+            raised = now
+            raise _Stopped(number)
 
     for each in before:
         signal.signal(each, stop)

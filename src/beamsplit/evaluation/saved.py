@@ -28,8 +28,10 @@ def read_lists(path: Path, ids: Sequence[str], references: Sequence[tuple[str, .
         if "id" not in entry:
             raise ArgumentError(f'{where} has no "id": give {_LINE}')
     names = [str(entry["id"]) for _, entry in entries]
-    check_once(names, path)
     found = dict(zip(names, entries, strict=True))
+    lists = [(str(each[1]["id"]), each) for each in entries if each[1].get("hypotheses") != []]
+    check_once([name for name, _ in lists], path)
+    found.update(lists)  # before those of blank lines, whose ids are only their numbers
     missing = [each for each in ids if each not in found]
     if missing:
         raise ArgumentError(
@@ -41,6 +43,8 @@ def read_lists(path: Path, ids: Sequence[str], references: Sequence[tuple[str, .
 
 def _example(where: str, entry: dict[str, Any], references: tuple[str, ...]) -> Example:
     given = entry.get("hypotheses")
+    if given is None and "error" in entry:
+        raise ArgumentError(f'{where} has an "error" instead of "hypotheses": {entry["error"]}')
     if not isinstance(given, list) or not given:
         raise ArgumentError(f'{where} has no list under "hypotheses": give one text at least')
     texts: list[Any] = [each.get("text") if isinstance(each, dict) else each for each in given]

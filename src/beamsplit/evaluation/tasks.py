@@ -13,7 +13,7 @@ from torch import Tensor
 from beamsplit.errors import ArgumentError
 from beamsplit.evaluation.datasets import read_described_lines, read_pair_lines
 from beamsplit.evaluation.features import read_features, read_projection
-from beamsplit.files import read_json_objects, read_lines
+from beamsplit.files import id_of, read_json_objects, read_lines
 from beamsplit.models.text import normalised
 
 __all__ = [
@@ -202,7 +202,7 @@ def _own(path: Path, scored: bool) -> Task:
             raise ArgumentError(f'{where} is not as the first: give all an "image", or all an "input"')
     if scored:
         _check_all_or_none(entries)
-    ids = tuple(str(entry.get("id", where.line_index)) for where, entry in entries)
+    ids = tuple(id_of(entry, where.line_index) for where, entry in entries)
     check_once(ids, path)
     found = [entry for _, entry in entries]
     return Task(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from beamsplit.errors import ArgumentError
-from beamsplit.files import TextLine, json_object
+from beamsplit.files import TextLine, id_of, json_object
 from beamsplit.messages import check_conversation
 
 __all__ = ["RESULT_KEYS", "Input", "InputKind", "InputLine", "parse_lines"]
@@ -68,7 +68,7 @@ class _Parser:
     chat: bool
     """Whether inputs are for a chat model, and may be messages."""
     seen: set[str] = field(default_factory=set)
-    """The ids of a JSON file so far. Ids in other files are the lines' numbers, which differ."""
+    """The ids of a JSON file so far, without those of blank lines. Other files have numbers for ids."""
 
     def parse(self, line: TextLine) -> InputLine:
         """Return the input of a line: blank if the line is, with a fault if it cannot be read."""
@@ -77,8 +77,8 @@ class _Parser:
         if not self.is_json:
             about[self._key] = line.text
         elif line.text and not fault:
-            about, fault = self._read_json(about, line.text, where)
-        fault = fault or self._notice_id(about["id"], where)
+            about, fault = self._read_json(line.text, number, where)
+            fault = fault or self._notice_id(about["id"], where)
         if fault or not line.text:
             return InputLine(number, about, Input(line.text, None, fault=fault, blank=not line.text))
         return self._usable(number, about)
@@ -87,14 +87,14 @@ class _Parser:
     def _key(self) -> str:
         return "image" if self.kind == "pictures" else "input"
 
-    def _read_json(self, about: dict[str, Any], text: str, where: str) -> tuple[dict[str, Any], str]:
+    def _read_json(self, text: str, number: int, where: str) -> tuple[dict[str, Any], str]:
         """Return what a line says, and what is wrong with it."""
         try:
             entry = json_object(text, where, '{"input": ...}')
         except ArgumentError as error:
-            return about, str(error)
-        about = {**about, **{name: entry[name] for name in entry if name not in RESULT_KEYS}}
-        about["id"] = str(about["id"])
+            return {"id": str(number)}, str(error)
+        said = {name: value for name, value in entry.items() if name not in ("id", *RESULT_KEYS)}
+        about = {"id": id_of(entry, number), **said}
         return about, self._fault(about, where)
 
     def _fault(self, about: dict[str, Any], where: str) -> str:
@@ -127,9 +127,7 @@ class _Parser:
         return next((key for key in ("image", "messages") if key in about), self._key)
 
     def _notice_id(self, identity: str, where: str) -> str:
-        """Return what is wrong with an id: an earlier line of a JSON file may have it."""
-        if not self.is_json:
-            return ""
+        """Return what is wrong with an id: an earlier line may have it."""
         if identity in self.seen:
             return f"{where} has the id {identity!r}, which is there twice: give its own"
         self.seen.add(identity)

@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
 from time import monotonic
 from typing import IO, Any
@@ -33,6 +34,7 @@ _SYNC = 5.0  # seconds after which what is written must be on the disk
 _NUMBERED = re.compile(rb'\{"line": (\d+), ')
 _UNNUMBERED = b'{"id": '  # as parts were written at first, in the order of their lines
 _BLOCK = 1 << 16
+_REPLACES = "replaces"  # in the note of a part that was begun by force
 _SPOILT = b"#"  # the first byte of a line that is passed over
 
 
@@ -51,37 +53,66 @@ class PartialResult:
         """Whether nothing is kept."""
         return not self.path.exists() or not self.path.stat().st_size
 
+    @property
+    def replaces(self) -> bool:
+        """Whether it was begun to take the place of a result that is there."""
+        return bool(self._read_note().get(_REPLACES))
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other runs from writing to it for the length of a block; leave nothing that is empty."""
-        try:
-            note = self._note.open("a")
-        except OSError as error:
-            raise ArgumentError(f"{self.out} cannot be written: {error.strerror}") from error
-        with note:
-            if fcntl is not None:
-                try:
-                    fcntl.flock(note, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except OSError as error:
-                    raise ArgumentError(
-                        f"{self.path} is being written by another run: wait for it, or give another file"
-                    ) from error
+        with self._lock():
             try:
                 yield
             finally:
                 if self.is_empty:
                     self._remove()
 
+    def _lock(self) -> IO[str]:
+        while True:
+            try:
+                note = self._note.open("a")
+            except OSError as error:
+                raise ArgumentError(f"{self.out} cannot be written: {error.strerror}") from error
+            try:
+                _flock(note)
+                if os.path.samestat(os.fstat(note.fileno()), os.stat(self._note)):
+                    return note
+            except BlockingIOError as error:
+                note.close()
+                raise ArgumentError(
+                    f"{self.path} is being written by another run: wait for it, or give another file"
+                ) from error
+            except FileNotFoundError:
+                pass
+            note.close()  # of another run, which has just ended and removed it
+
     def resume(self, settings: dict[str, Any], force: bool) -> None:
         """Prepare to go on from an earlier run with these settings; `force` starts over."""
-        known = self._note.read_text(encoding="utf-8")
-        if force or not known or not self.path.exists():
+        now, before = json.loads(json.dumps(settings)), self._read_note()
+        before.pop(_REPLACES, None)
+        if force or not self.path.exists() or not (before or self._note.stat().st_size):
             self.path.write_bytes(b"")
-            self._note.write_text(json.dumps(settings), encoding="utf-8")
-        elif json.loads(known) != json.loads(json.dumps(settings)):
-            raise ArgumentError(f"{self.path} was begun with other settings: give those, {self._instead}")
+            self._write_note({**now, _REPLACES: True} if force else now)
+        elif before != now:
+            raise ArgumentError(
+                f"{self.path} was begun with other settings ({_difference(before, now)}): "
+                f"give those, {self._instead}"
+            )
         else:
             _cut_half_line(self.path)
+
+    def _read_note(self) -> dict[str, Any]:
+        try:
+            found = json.loads(self._note.read_bytes())
+        except (OSError, ValueError):  # not there, empty, or spoilt
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def _write_note(self, content: dict[str, Any]) -> None:
+        with self._note.open("wb") as file:
+            file.write(json.dumps(content).encode())
+            _sync(file)
 
     def known_lines(self, lines: Iterable[InputLine]) -> Iterator[KnownLine]:
         """Tell of each line whether its result is there. Raise if that was begun with other inputs."""
@@ -105,7 +136,7 @@ class PartialResult:
     @contextmanager
     def writing(self) -> Iterator[_Writer]:
         """Write results for the length of a block, however it ends."""
-        with self.path.open("ab") as file:
+        with self.path.open("ab", buffering=0) as file:
             writer = _Writer(file)
             try:
                 yield writer
@@ -115,13 +146,16 @@ class PartialResult:
     def finish(self, numbers: Iterable[int]) -> None:
         """Put the results of these lines in order, and give the file its name, since it is whole."""
         ordered = self.out.with_name(f"{self.out.name}.part.ordered")
-        with _StoredLines(self.path) as stored, ordered.open("wb") as file:
-            for number in numbers:
-                line = stored.take(number)
-                assert line is not None, f"line {number} has no result"
-                file.write(line)
-            _sync(file)
-        os.replace(ordered, self.out)
+        try:
+            with _named_errors(ordered), _StoredLines(self.path) as stored, ordered.open("wb") as file:
+                for number in numbers:
+                    line = stored.take(number)
+                    assert line is not None, f"line {number} has no result"
+                    file.write(line)
+                _sync(file)
+            os.replace(ordered, self.out)
+        finally:
+            ordered.unlink(missing_ok=True)
         self._remove()
 
     def _remove(self) -> None:
@@ -142,27 +176,66 @@ def to_json(result: dict[str, Any]) -> str:
 class _Writer:
     """Writes the results of a batch at a time."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: FileIO) -> None:
         self._file = file
         self._synced = monotonic()
 
     def write(self, results: Iterable[LineResult]) -> None:
         """Write results so that they outlive this program, and every few seconds so that they outlive all."""
         lines = (f'{{"line": {number + 1}, {to_json(result)[1:]}' for number, result in results)
-        self._file.write("".join(lines).encode())
-        self._file.flush()
+        rest = memoryview("".join(lines).encode())
+        with _named_errors(self._file.name):
+            while rest:
+                rest = rest[self._file.write(rest) :]
         if monotonic() - self._synced > _SYNC:
             self.sync()
 
     def sync(self) -> None:
-        """Write to the disk what is still in memory."""
-        _sync(self._file)
+        """Have what is written on the disk."""
+        with _named_errors(self._file.name):
+            os.fsync(self._file.fileno())
         self._synced = monotonic()
 
 
 def _sync(file: IO[bytes]) -> None:
     file.flush()
     os.fsync(file.fileno())
+
+
+@contextmanager
+def _named_errors(name: object) -> Iterator[None]:
+    """Raise what is wrong with a file that is written, such as a full disk, as one line."""
+    try:
+        yield
+    except OSError as error:
+        raise ArgumentError(f"{name} cannot be written: {error.strerror}") from error
+
+
+def _flock(file: IO[str]) -> None:
+    """Lock a file; raise BlockingIOError if another run has it."""
+    if fcntl is None:
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:  # a disk without locks, as some in a network
+        pass
+
+
+def _difference(before: Any, now: Any, name: str = "") -> str:
+    """Say where two settings differ first.
+
+    >>> _difference({"seed": 0, "methods": [{"groups": 2}]}, {"seed": 0, "methods": [{"groups": 3}]})
+    'groups: 2, now 3'
+    """
+    if isinstance(before, list) and isinstance(now, list) and len(before) == len(now) == 1:
+        return _difference(before[0], now[0], name)
+    if isinstance(before, dict) and isinstance(now, dict):
+        names = [*before, *(key for key in now if key not in before)]
+        changed = next(key for key in names if before.get(key) != now.get(key))
+        return _difference(before.get(changed), now.get(changed), changed)
+    return f"{name}: {json.dumps(before):.60}, now {json.dumps(now):.60}"
 
 
 class _StoredLines:

@@ -24,6 +24,8 @@ __all__ = ["WINDOW", "KnownLine", "LineResult", "Windows", "decode_windows", "sh
 WINDOW = 16
 """Batches to a window."""
 
+_LARGEST_UNIT = 1024  # lines: a window of batches of 64
+
 
 class KnownLine(NamedTuple):
     """A line, and whether an earlier run has its result."""
@@ -114,18 +116,20 @@ def _result(line: InputLine, found: Any) -> dict[str, Any]:
     return {**line.about, "hypotheses": [asdict(hypothesis) for hypothesis in hypotheses]}
 
 
-def shard_range(shard: int, shards: int, lines: int, window: int) -> range:
+def shard_range(shard: int, shards: int, lines: int) -> range:
     """Return the lines of one of several parts of a file; shards count from 1.
 
-    >>> [shard_range(shard, 3, 10, 512) for shard in (1, 2, 3)]
+    >>> [shard_range(shard, 3, 10) for shard in (1, 2, 3)]
     [range(0, 3), range(3, 6), range(6, 10)]
 
-    Where every part has some windows, no window is divided: its batches are then those of the whole file.
+    They depend on nothing else, such as the batch size: machines that share a file may have others. Parts of
+    a long file begin at multiples of a power of two, at which windows of batches of 1, 2, 4, ... begin too:
+    such batches are those of the whole file.
 
-    >>> [shard_range(shard, 2, 18, 2) for shard in (1, 2)]
-    [range(0, 8), range(8, 18)]
+    >>> [shard_range(shard, 2, 100) for shard in (1, 2)]
+    [range(0, 48), range(48, 100)]
     """
-    unit = window if lines >= 4 * shards * window else 1
+    unit = min(_LARGEST_UNIT, 1 << max(0, (lines // (4 * shards)).bit_length() - 1))
     units = -(-lines // unit)
     first, last = (min(units * each // shards * unit, lines) for each in (shard - 1, shard))
     return range(first, last)

@@ -99,7 +99,8 @@ class Searcher:
             return most
         beams = sum(search.rows for search in self.searches)
         operations: int = 2 * sum(each.numel() for each in weights) * beams * self.options["max_length"]
-        return max(1, min(most, _OPERATIONS // operations))
+        fewer = max(1, min(most, _OPERATIONS // operations))
+        return most if fewer == most else 1 << fewer.bit_length() - 1  # shards of such batches are alike
 
     def search(
         self, inputs: Sequence[Input], numbers: Sequence[int], batch_size: int

@@ -18,7 +18,7 @@ from beamsplit import checks
 from beamsplit.errors import ArgumentError
 from beamsplit.evaluation.saved import read_lists
 from beamsplit.evaluation.tasks import check_once, is_plain_text, read_plain_lines
-from beamsplit.files import read_json_objects
+from beamsplit.files import id_of, read_json_objects
 from beamsplit.study.pictures import Source
 
 __all__ = ["clean", "read_ids", "read_sources", "read_texts"]
@@ -47,7 +47,8 @@ def read_sources(path: Path, *, pictures: bool = False) -> dict[str, Source]:
     if is_plain_text(path):
         return {name: _plain(path, line, pictures) for name, line in read_plain_lines(path).items()}
     entries = list(read_json_objects(path, '{"input": ...}'))
-    ids = [str(entry.get("id", where.line_index)) for where, entry in entries]
+    entries = [each for each in entries if each[1].get("hypotheses") != []]  # of blank lines
+    ids = [id_of(entry, where.line_index) for where, entry in entries]
     check_once(ids, path)
     return {each: _source(path, where, entry) for each, (where, entry) in zip(ids, entries, strict=True)}
 
