@@ -14,7 +14,7 @@ from transformers import GenerationConfig, pipeline
 
 from beamsplit.huggingface import diverse_beam_search, sampling, uninstall
 from huggingface.calls import GROUPS, assert_same, ours, own
-from huggingface.models import case, tokenizer
+from huggingface.models import OLD, case, tokenizer
 
 _SAMPLES = "GPT2LMHeadModel draws random samples in this search, because"
 _WAY_OUT = (
@@ -124,7 +124,8 @@ def test_a_pipeline_with_a_custom_loop_is_named_too() -> None:
 def test_what_the_call_of_a_pipeline_says_needs_no_warning(wanted: bool) -> None:
     write()("ag", **ASKED, do_sample=wanted)
     write()(["ag", "iq"], **ASKED, do_sample=wanted, batch_size=2)
-    write(do_sample=wanted)("ag", **ASKED)
+    if not (OLD and wanted):  # before 5, what a pipeline is made with is part of its defaults
+        write(do_sample=wanted)("ag", **ASKED)
 
 
 @pytest.mark.usefixtures("installed", "sampler")
