@@ -35,6 +35,8 @@ def test_names_of_ones_own_and_standard_input(
         ("1", None),
         ("2", "Thank you."),
     ]
+    (folder / "in.jsonl").rename(folder / "in.ndjson")  # the other name of such files
+    assert entries(capsys, "decode", "in.ndjson", *OPTIONS) == lines
     give_stdin(monkeypatch, "I'm cold.\n\nThank you.\n")
     assert texts_of(entries(capsys, "decode", "-", *OPTIONS)) == texts_of(lines)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["decode"]
 
 _INSTEAD = "another --out, or --force"
-_JSON_NAMES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
+_JSON_NAMES = tuple(f"{name}{zipped}" for name in (".jsonl", ".ndjson") for zipped in ("", ".gz", ".zst"))
 
 
 def _shard(_context: click.Context, _option: click.Parameter, value: str | None) -> tuple[int, int] | None:
