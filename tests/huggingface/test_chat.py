@@ -363,6 +363,14 @@ def test_generate_asks_a_chat_model(folder: str, capsys: pytest.CaptureFixture[s
     assert line["strategy"].endswith("8 groups of 2, strength 1.5, hamming, the best of each group")
 
 
+def test_a_model_that_can_chat_is_told_apart(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["generate", "-m", folder, "fg", "--max-length", "4"]
+    hint = "This model has a chat template: with --chat it answers instead of going on.\n"
+    for more, said in ((["--table"], True), (["--table", "--chat"], False), ([], False)):
+        assert cli.main([*asked, *more]) == 0
+        assert (hint in capsys.readouterr().err) == said
+
+
 def test_beam_search_beside_it_has_as_many_answers(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
     (line,) = entries(capsys, "generate", "-m", folder, "--chat", "fg", "-g", "4", "--max-length", "6")
     assert line["beside"]["strategy"] == "beam search: 8 beams, the best 4"

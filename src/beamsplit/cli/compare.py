@@ -187,11 +187,18 @@ def _run(
 
     compared = not output.alone
     searcher = make_searcher(name, output.device, search, compared=compared, chat=chat, progress=True)
+    if getattr(searcher.model, "chats", False) and not chat.asked:
+        _mention_chat(output)
     with explained_errors(name):
         if output.tree is not None:
             _draw(searcher, _only(given), output)
         else:
             _search(searcher, given, output)
+
+
+def _mention_chat(output: OutputOptions) -> None:
+    if for_people(output.as_json, output.as_table):
+        click.echo("This model has a chat template: with --chat it answers instead of going on.", err=True)
 
 
 def _search(searcher: Searcher, given: Iterator[Input], output: OutputOptions) -> None:

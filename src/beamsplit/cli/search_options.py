@@ -222,7 +222,7 @@ _OPTIONS = (
         "--order",
         type=click.Choice(ORDERS),
         help="Order of outputs: by log-probability; by score, which is log-probability per token; or by mbr, "
-        "what is most like the other outputs first. Default: score for generate, else log-prob.",
+        "what is most like the other outputs first. Default: log-prob for models of ours, else score.",
     ),
     click.option(
         "--seed",
