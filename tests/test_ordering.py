@@ -63,6 +63,13 @@ def test_an_order_changes_nothing_but_the_order(order: str) -> None:
     assert reorder(found, order) == found
 
 
+def test_equals_in_a_group_keep_the_order_of_the_search() -> None:
+    tied = [said("b", -2.0, 2), said("a", -2.0, 4), said("c", -2.0, 1)]
+    found = Hypotheses.ordered(tied, [1, 2, 0])  # the search ranked c first, then b, then a
+    assert texts(reorder(found, "score")) == ["a", "b", "c"]
+    assert [each.text for each in reorder(found, "score").groups[0]] == ["c", "b", "a"]
+
+
 def test_similarity_is_symmetric_and_one_for_the_same() -> None:
     sentences = ["a red boat", "a boat", "", "boat boat boat", "something else"]
     for first, second in itertools.product(map(str.split, sentences), repeat=2):
