@@ -399,6 +399,7 @@ def test_decode_asks_a_chat_model_line_by_line(folder: str, tmp_path: Path) -> N
         {"messages": [{"role": "nobody"}]},
         {"messages": "fg"},
         {"messages": [{"role": "system", "content": "k"}, user("h")]},
+        {"input": "h", "messages": [user("fg")]},  # a conversation says more
     ]
     (tmp_path / "asked.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     options = ("--chat", "--system", "e", "--max-length", "6")
@@ -406,10 +407,10 @@ def test_decode_asks_a_chat_model_line_by_line(folder: str, tmp_path: Path) -> N
     assert cli.main([*arguments, "-o", str(tmp_path / "out.jsonl")]) == 2
     found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     model = load(folder)
-    for entry, asked in zip(found, ["fg", lines[1]["messages"]], strict=False):
+    for entry, asked in zip([*found[:2], found[5]], ["fg", lines[1]["messages"], "fg"], strict=True):
         expected = model.chat(asked, system="e", max_length=6)
         assert [each["tokens"] for each in entry["hypotheses"]] == [list(h.tokens) for h in expected]
-    assert [entry["id"] for entry in found] == ["0", "x", "2", "3", "4"]
+    assert [entry["id"] for entry in found] == ["0", "x", "2", "3", "4", "5"]
     assert found[4]["error"].startswith("the messages have a system message of their own, and another is ")
     assert found[1]["messages"] == lines[1]["messages"]
     assert 'line 3, "messages", message 0 has the content None: give a text' in found[2]["error"]
