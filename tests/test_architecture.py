@@ -25,6 +25,7 @@ FLOORS = {
         "options",
         "ordering",
         "scoring",
+        "selecting",
     ),
     "search": ("search",),
     "strategies": ("strategies",),

@@ -535,6 +535,7 @@ PUBLIC = [
     "decode_async",
     "record",
     "reorder",
+    "select",
     "steps",
     "steps_async",
 ]

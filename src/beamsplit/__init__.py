@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from beamsplit.search.plan import Plan, Ranked, Rule, Strategy
     from beamsplit.search.select import Picks, Selection
     from beamsplit.search.step import Step
+    from beamsplit.selecting import select
     from beamsplit.strategies import (
         BeamSearch,
         DiverseBeamSearch,
@@ -80,6 +81,7 @@ __all__ = [
     "decode_async",
     "record",
     "reorder",
+    "select",
     "steps",
     "steps_async",
 ]
@@ -101,6 +103,7 @@ _HOMES = {
     "search.plan": "Plan Ranked Rule Strategy",
     "search.select": "Picks Selection",
     "search.step": "Step",
+    "selecting": "select",
     "strategies": "BeamSearch DiverseBeamSearch DiverseSampling DiverseSiblings DivMBest Sampling "
     "StochasticBeamSearch",
 }

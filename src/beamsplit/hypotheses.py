@@ -90,8 +90,12 @@ class Hypotheses(Sequence[Hypothesis]):
 
     def sorted_by(self, values: Sequence[float]) -> Hypotheses:
         """Return the same list in the order of these numbers, one for each: the highest first."""
-        order = sorted(range(len(self._all)), key=lambda index: -values[index])
-        return Hypotheses.ordered([self._all[i] for i in order], [self._ranks[i] for i in order])
+        return self.only(sorted(range(len(self._all)), key=lambda index: -values[index]))
+
+    def only(self, indices: Iterable[int]) -> Hypotheses:
+        """Return the outputs at these places of the list, in this order."""
+        places = list(indices)
+        return Hypotheses.ordered([self._all[i] for i in places], [self._ranks[i] for i in places])
 
     def distinct(self) -> Hypotheses:
         """Return the list with each text once, where it stands first; without texts, each token sequence.

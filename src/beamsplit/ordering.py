@@ -19,7 +19,17 @@ from beamsplit.ngrams import ngrams
 if TYPE_CHECKING:
     from beamsplit.scoring import Scorer
 
-__all__ = ["ORDERS", "Order", "OrderName", "check_order", "consensus", "reorder", "scorer_of", "similarity"]
+__all__ = [
+    "ORDERS",
+    "Order",
+    "OrderName",
+    "check_order",
+    "consensus",
+    "reorder",
+    "scorer_of",
+    "similarity",
+    "words_of",
+]
 
 OrderName: TypeAlias = Literal["log-prob", "score", "mbr"]
 ORDERS: tuple[str, ...] = get_args(OrderName)
@@ -73,7 +83,7 @@ def _values(found: Hypotheses, by: Order | str) -> list[float]:
     if callable(by):
         return _scored(found, by)
     if by == "mbr":
-        return consensus([_content(hypothesis) for hypothesis in found])
+        return consensus([words_of(hypothesis) for hypothesis in found])
     return [
         hypothesis.log_prob / (max(len(hypothesis.tokens), 1) if by == "score" else 1) for hypothesis in found
     ]
@@ -98,7 +108,7 @@ def _text(hypothesis: Hypothesis) -> str:
     return hypothesis.text
 
 
-def _content(hypothesis: Hypothesis) -> list[str]:
+def words_of(hypothesis: Hypothesis) -> list[str]:
     """Return the words of an output; its tokens where the model has no words."""
     if hypothesis.text is None:
         return [str(token) for token in hypothesis.tokens]
@@ -109,7 +119,7 @@ def consensus(outputs: Sequence[Sequence[str]]) -> list[float]:
     """Return for each output, given as words, its mean similarity to the others: what MBR maximises."""
     others = max(len(outputs) - 1, 1)
     return [
-        sum(similarity(one, other) for j, other in enumerate(outputs) if j != i) / others
+        math.fsum(similarity(one, other) for j, other in enumerate(outputs) if j != i) / others
         for i, one in enumerate(outputs)
     ]
 
