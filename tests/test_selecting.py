@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from beamsplit import ArgumentError, Hypotheses, Hypothesis, reorder, select
+from beamsplit.ordering import SELECTIONS
 from beamsplit.selecting import (
-    SELECTIONS,
     _consensus,
     _matrix,
     _nearest_kernel,

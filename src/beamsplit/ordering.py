@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ORDERS",
+    "SELECTION",
+    "SELECTIONS",
     "Order",
     "OrderName",
+    "SelectionName",
     "check_order",
     "consensus",
     "reorder",
@@ -33,6 +36,11 @@ __all__ = [
 
 OrderName: TypeAlias = Literal["log-prob", "score", "mbr"]
 ORDERS: tuple[str, ...] = get_args(OrderName)
+
+# Ways to choose of a list, for `beamsplit.selecting`; here, since that needs numpy, and help does not.
+SelectionName: TypeAlias = Literal["mbr", "diverse-mbr", "k-medoids", "dpp"]
+SELECTIONS: tuple[str, ...] = get_args(SelectionName)
+SELECTION: SelectionName = "diverse-mbr"
 
 TextScorer: TypeAlias = Callable[[Sequence[str]], Sequence[float]]
 """Scores the texts of one list: higher is better. A reward model, a length, a check of facts."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +16,15 @@ from numpy.typing import NDArray
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses, Hypothesis
-from beamsplit.ordering import similarity, words_of
+from beamsplit.ordering import SELECTION, SELECTIONS, SelectionName, similarity, words_of
 
-__all__ = ["SELECTIONS", "SelectionName", "Similarity", "select", "vector_similarity", "word_overlap"]
-
-SelectionName: TypeAlias = Literal["mbr", "diverse-mbr", "k-medoids", "dpp"]
-SELECTIONS: tuple[str, ...] = get_args(SelectionName)
+__all__ = [
+    "Similarity",
+    "choose",
+    "select",
+    "vector_similarity",
+    "word_overlap",
+]
 
 Similarity: TypeAlias = Callable[[Hypothesis, Hypothesis], float]
 """How alike two outputs are: from 0 to 1, the same in both directions, and 1 for the same output."""
@@ -62,7 +65,7 @@ def select(
     found: Hypotheses,
     count: int,
     *,
-    by: SelectionName | str = "diverse-mbr",
+    by: SelectionName | str = SELECTION,
     diversity: float = 0.5,
     similarity: Similarity = word_overlap,
 ) -> Hypotheses:
@@ -80,6 +83,18 @@ def select(
     >>> select(found, 2, by="mbr").texts, select(found, 2, by="k-medoids").texts
     (('a red boat', 'a red boat sails'), ('a red boat', 'some green tree'))
     """
+    return found.only(choose(found, count, by=by, diversity=diversity, similarity=similarity))
+
+
+def choose(
+    found: Hypotheses,
+    count: int,
+    *,
+    by: SelectionName | str = SELECTION,
+    diversity: float = 0.5,
+    similarity: Similarity = word_overlap,
+) -> list[int]:
+    """Return the places of the outputs that `select` returns, in the order in which they are chosen."""
     checks.at_least("count", count, 1)
     if by not in SELECTIONS:
         hint = checks.nearest(str(by), SELECTIONS, f"there are {', '.join(SELECTIONS)}")
@@ -98,7 +113,7 @@ def select(
             chosen = _medoids(alike, count)
         case _:
             chosen = _dpp(alike, [_quality(each) for each in found], count, weight)
-    return found.only(chosen)
+    return chosen
 
 
 def _matrix(found: Hypotheses, similarity: Similarity) -> Matrix:

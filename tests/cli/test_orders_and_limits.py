@@ -12,6 +12,8 @@ from beamsplit import Hypotheses, LengthNormalised, decode, reorder
 from beamsplit.jobs.searching import Searcher
 from beamsplit.loading import load_model
 from beamsplit.ngrams import ngrams
+from beamsplit.ordering import SELECTIONS
+from beamsplit.selecting import choose
 from beamsplit.strategies.names import STRATEGIES
 from beamsplit.strategies.spec import StrategySpec, Widths
 from cli.commands import entries, printed, refusal
@@ -205,3 +207,53 @@ def test_stochastic_beam_search_takes_no_limit_as_none(
         for options in ((), ("--no-repeat-ngram", "0"))
     )
     assert plain == off
+
+
+# Choosing of a list
+
+
+@pytest.mark.parametrize("by", SELECTIONS)
+def test_some_of_a_list_are_chosen_in_its_order(
+    by: str, model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wide = ("-g", "6", "-b", "1", "--unique")
+    whole = [each["tokens"] for each in asked(capsys, model, *wide)["hypotheses"]]
+    chosen = [
+        each["tokens"]
+        for each in asked(capsys, model, *wide, "--select", "3", "--select-by", by)["hypotheses"]
+    ]
+    spec = StrategySpec.of_widths(
+        "dbs", Widths(groups=6, beams_per_group=1, strength=1.0, diversity="hamming")
+    )
+    loaded = load_model(model)
+    found = decode(
+        loaded,
+        [TEXT],
+        spec.make(loaded),
+        max_length=10,
+        min_length=2,
+        no_repeat_ngram=4,
+        unique=True,
+        scorer=LengthNormalised(stop="first"),
+    )[0]
+    assert chosen == [list(found[index].tokens) for index in sorted(choose(found, 3, by=by))]
+    assert [tokens for tokens in whole if tokens in chosen] == chosen
+
+
+def test_a_table_says_how_outputs_were_chosen(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ("generate", "-m", model, TEXT, "--max-length", "8", "--table", "--select", "2")
+    assert printed(capsys, *command).count("chosen by diverse-mbr") == 2  # of beam search's list too
+    assert "--select-by is for --select" in refusal(
+        capsys, "generate", "-m", model, TEXT, "--select-by", "dpp"
+    )
+
+
+def test_a_job_that_chooses_is_another_job(model: str) -> None:
+    loaded = load_model(model)
+    spec = StrategySpec.of_widths(
+        "bs", Widths(groups=2, beams_per_group=1, strength=1.0, diversity="hamming")
+    )
+    plain, choosing = (
+        Searcher(loaded, (spec,), {"max_length": 4}, selected=each).description for each in (None, (1, "mbr"))
+    )
+    assert plain != choosing

@@ -235,7 +235,7 @@ def _draw(searcher: Searcher, given: Input, output: OutputOptions) -> None:
         for spec, model, strategy in searcher.searches
     ]
     write_bytes(output.tree, draw(recordings).encode())
-    found = [searcher.in_order(recording.hypotheses) for recording in recordings]
+    found = [searcher.finish(recording.hypotheses) for recording in recordings]
     _show("0", given, searcher, found, output)
 
 
@@ -254,6 +254,6 @@ def _show(identity: str, given: Input, searcher: Searcher, found: list[Any], out
     titles = [spec.title for spec in searcher.specs]
     lists = compare_lists(list(zip(titles, found, strict=True)))
     if for_people(output.as_json, output.as_table):
-        show_lists(given.shown, lists, searcher.order)
+        show_lists(given.shown, lists, searcher.order, searcher.selected)
     else:
         show_json(entry(identity, given.shown, lists, searcher.order))

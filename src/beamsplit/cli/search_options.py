@@ -13,7 +13,7 @@ from beamsplit import checks
 from beamsplit.cli.options import one_of
 from beamsplit.diversity.names import TERMS
 from beamsplit.errors import ArgumentError
-from beamsplit.ordering import ORDERS, scorer_of
+from beamsplit.ordering import ORDERS, SELECTION, SELECTIONS, scorer_of
 from beamsplit.strategies.defaults import DEFAULTS, STRATEGY, Defaults
 from beamsplit.strategies.names import STRATEGIES, check_strategy_name, diverse_strategies
 from beamsplit.strategies.spec import StrategySpec, Widths, table_of_widths
@@ -46,7 +46,16 @@ class SearchOptions:
     return_per_group: int | None
     length_penalty: float | None
     order: str | None
+    select: int | None
+    select_by: str | None
     seed: int
+
+    @property
+    def selected(self) -> tuple[int, str] | None:
+        """How many outputs of a list to choose, and how."""
+        if self.select is None and self.select_by is not None:
+            raise ArgumentError("--select-by is for --select, which is not given: give --select N too")
+        return None if self.select is None else (self.select, self.select_by or SELECTION)
 
     def specs(self, defaults: Defaults, *, compared: bool) -> tuple[StrategySpec, ...]:
         """Return the strategy that was asked for, and before it beam search of the same width, if compared.
@@ -225,6 +234,15 @@ _OPTIONS = (
         "what is most like the other outputs first. Default: log-prob for models of ours, else score.",
     ),
     click.option(
+        "--select", type=_AT_LEAST_1, metavar="N", help="Choose N outputs of the list, which may be long."
+    ),
+    click.option(
+        "--select-by",
+        type=click.Choice(SELECTIONS),
+        help="How to choose: by mbr, those most like the others; by diverse-mbr, the same but unlike each "
+        f"other; by k-medoids, one of each cluster; by dpp, likely ones that differ (default: {SELECTION}).",
+    ),
+    click.option(
         "--seed",
         type=int,
         metavar="N",
@@ -244,6 +262,8 @@ _REST = (
     "return_per_group",
     "length_penalty",
     "order",
+    "select",
+    "select_by",
     "seed",
 )
 

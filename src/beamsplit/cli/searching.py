@@ -42,6 +42,7 @@ def make_searcher(
         search.seed,
         order=search.order_of_lists(defaults),
         reordered=search.reordered_by(defaults) is not None,
+        selected=search.selected,
         progress=progress,
     )
 

@@ -45,11 +45,13 @@ def show_json(line: dict[str, Any]) -> None:
     click.echo(json.dumps(line, ensure_ascii=False))
 
 
-def show_lists(shown: str, columns: Sequence[ComparedList], order: str) -> None:
+def show_lists(
+    shown: str, columns: Sequence[ComparedList], order: str, selected: tuple[int, str] | None = None
+) -> None:
     """Print the lists for one input, side by side where there is room."""
     console = Console(highlight=False)
     console.print(Text(shown, style="bold"))
-    looks = _Looks(console, compared=len(columns) > 1, order=order)
+    looks = _Looks(console, compared=len(columns) > 1, order=order, selected=selected)
     parts = [_parts(column, looks) for column in columns]
     if console.width >= WIDE and len(parts) > 1:
         beside = Table.grid(padding=(0, 3), expand=True)
@@ -75,6 +77,8 @@ class _Looks:
     compared: bool
     """Whether there is another list to compare with."""
     order: str
+    selected: tuple[int, str] | None
+    """How many outputs were chosen of each list, and how."""
 
 
 _ORDERS = {
@@ -93,7 +97,8 @@ def _order_line(order: str) -> str:
 
 def _parts(column: ComparedList, looks: _Looks) -> tuple[RenderableType, ...]:
     """Return what stands above a list, the list, and what stands below it."""
-    below = _order_line(looks.order) + _figures(column)
+    chosen = f"chosen by {looks.selected[1]}\n" if looks.selected else ""
+    below = chosen + _order_line(looks.order) + _figures(column)
     return _title(column.title), _table(column, looks), Text(below, style="dim")
 
 

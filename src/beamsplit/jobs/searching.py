@@ -18,6 +18,7 @@ from beamsplit.jobs.lines import Input, InputKind
 from beamsplit.model import StepModel
 from beamsplit.ordering import reorder
 from beamsplit.search.plan import Strategy
+from beamsplit.selecting import choose
 from beamsplit.strategies.spec import StrategySpec
 
 __all__ = ["PreparedSearch", "Searcher"]
@@ -52,6 +53,8 @@ class Searcher:
     """The order of its lists; see `beamsplit.ordering`."""
     reordered: bool = False
     """Whether lists have to be put into that order, since the search gives them another."""
+    selected: tuple[int, str] | None = None
+    """How many outputs of a list to choose, and how; None: all. See `beamsplit.selecting`."""
     progress: bool = False
     """Whether to show the steps of each batch."""
     searches: list[PreparedSearch] = field(init=False, repr=False, default_factory=list)
@@ -76,15 +79,21 @@ class Searcher:
         """What its lists depend on, beside the model, for a file."""
         options = {name: repr(value) for name, value in self.options.items()}
         order = {"order": self.order} if self.reordered else {}
-        return {"methods": [spec.description for spec in self.specs], "seed": self.seed, **options, **order}
+        chosen = {"selected": self.selected} if self.selected else {}
+        methods = [spec.description for spec in self.specs]
+        return {"methods": methods, "seed": self.seed, **options, **order, **chosen}
 
     def options_of(self, spec: StrategySpec) -> dict[str, Any]:
         """Return the options of `decode` for one of the strategies."""
         return {**self.options, "unique": spec.unique, "return_per_group": spec.return_per_group}
 
-    def in_order(self, found: Hypotheses) -> Hypotheses:
-        """Return a list of the search in the order that was asked for."""
-        return reorder(found, self.order) if self.reordered else found
+    def finish(self, found: Hypotheses) -> Hypotheses:
+        """Return a list of the search in the order that was asked for, or those that are chosen of it."""
+        ordered = reorder(found, self.order) if self.reordered else found
+        if self.selected is None:
+            return ordered
+        count, by = self.selected
+        return ordered.only(sorted(choose(ordered, count, by=by)))
 
     def batch_size(self, most: int) -> int:
         """Return how many inputs to decode at once where nobody says: `most`, or fewer if that would be slow.
@@ -158,7 +167,7 @@ class Searcher:
             progress=self.progress,
             **self.options_of(search.spec),
         )
-        ordered = (each if isinstance(each, ArgumentError) else self.in_order(each) for each in lists)
+        ordered = (each if isinstance(each, ArgumentError) else self.finish(each) for each in lists)
         return dict(zip(taken, ordered, strict=True))
 
 
