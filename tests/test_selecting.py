@@ -151,6 +151,11 @@ def test_word_vectors_tell_that_words_are_alike() -> None:
     assert [each.tokens for each in chosen] in ([(0,), (2,)], [(1,), (2,)])
 
 
+def test_a_cosine_that_is_rounded_up_is_no_error() -> None:
+    chosen = select(FOUND, 2, by="k-medoids", similarity=lambda a, b: 1 + 1e-9)
+    assert len(chosen) == 2
+
+
 def test_lists_of_none_and_one() -> None:
     for by in SELECTIONS:
         assert select(Hypotheses([]), 3, by=by) == Hypotheses([])

@@ -31,6 +31,8 @@ Similarity: TypeAlias = Callable[[Hypothesis, Hypothesis], float]
 
 Matrix: TypeAlias = NDArray[np.float64]
 
+_ROUNDING = 1e-6  # by which a cosine may lie outside 0 to 1
+
 
 def word_overlap(first: Hypothesis, second: Hypothesis) -> float:
     """Return the mean F1 of words and of pairs of words; of tokens where outputs have no text."""
@@ -122,9 +124,9 @@ def _matrix(found: Hypotheses, similarity: Similarity) -> Matrix:
     for i, first in enumerate(found):
         for j in range(i):
             value = float(similarity(first, found[j]))
-            if not 0 <= value <= 1:
+            if not -_ROUNDING <= value <= 1 + _ROUNDING:
                 raise ArgumentError(f"the similarity of outputs {j} and {i} is {value}: return 0 to 1")
-            alike[i, j] = alike[j, i] = value
+            alike[i, j] = alike[j, i] = min(max(value, 0.0), 1.0)
     return alike
 
 
