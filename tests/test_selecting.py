@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from beamsplit import ArgumentError, Hypotheses, Hypothesis, reorder, select
-from beamsplit.ordering import SELECTIONS
+from beamsplit.ordering import SELECTIONS, mean_of_others
 from beamsplit.selecting import (
-    _consensus,
     _matrix,
     _nearest_kernel,
     vector_similarity,
@@ -145,7 +144,7 @@ def test_a_kernel_has_no_negative_part() -> None:
 
 def test_consensus_is_what_mbr_orders_by() -> None:
     alike = np.array([[1.0, 0.5, 0.0], [0.5, 1.0, 0.25], [0.0, 0.25, 1.0]])
-    assert _consensus(alike) == [0.25, 0.375, 0.125]
+    assert mean_of_others(alike.tolist()) == [0.25, 0.375, 0.125]
 
 
 def test_word_vectors_tell_that_words_are_alike() -> None:

@@ -28,6 +28,7 @@ __all__ = [
     "SelectionName",
     "check_order",
     "consensus",
+    "mean_of_others",
     "reorder",
     "scorer_of",
     "similarity",
@@ -125,10 +126,15 @@ def words_of(hypothesis: Hypothesis) -> list[str]:
 
 def consensus(outputs: Sequence[Sequence[str]]) -> list[float]:
     """Return for each output, given as words, its mean similarity to the others: what MBR maximises."""
-    others = max(len(outputs) - 1, 1)
+    return mean_of_others([[similarity(one, other) for other in outputs] for one in outputs])
+
+
+def mean_of_others(alike: Sequence[Sequence[float]]) -> list[float]:
+    """Return the mean similarity of each output to the others, of the similarities of all pairs."""
+    others = max(len(alike) - 1, 1)
     return [
-        math.fsum(similarity(one, other) for j, other in enumerate(outputs) if j != i) / others
-        for i, one in enumerate(outputs)
+        math.fsum(value for other, value in enumerate(row) if other != index) / others
+        for index, row in enumerate(alike)
     ]
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses, Hypothesis
-from beamsplit.ordering import SELECTION, SELECTIONS, SelectionName, similarity, words_of
+from beamsplit.ordering import SELECTION, SELECTIONS, SelectionName, mean_of_others, similarity, words_of
 
 __all__ = [
     "Similarity",
@@ -134,20 +134,14 @@ def _quality(hypothesis: Hypothesis) -> float:
     return hypothesis.log_prob / max(len(hypothesis.tokens), 1)
 
 
-def _consensus(alike: Matrix) -> list[float]:
-    """Return the mean similarity of each output to the others."""
-    others = max(len(alike) - 1, 1)
-    return [math.fsum(np.delete(row, index)) / others for index, row in enumerate(alike)]
-
-
 def _mbr(alike: Matrix, count: int) -> list[int]:
-    consensus = _consensus(alike)
+    consensus = mean_of_others(alike.tolist())
     return sorted(range(len(alike)), key=lambda index: -consensus[index])[:count]
 
 
 def _diverse_mbr(alike: Matrix, count: int, weight: float) -> list[int]:
     """Choose what has most (1 - weight) * consensus - weight * mean similarity to those chosen before."""
-    consensus, chosen = _consensus(alike), list[int]()
+    consensus, chosen = mean_of_others(alike.tolist()), list[int]()
 
     def gain(index: int) -> float:
         shared = float(alike[index, chosen].mean()) if chosen else 0.0

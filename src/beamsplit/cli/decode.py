@@ -127,13 +127,13 @@ def decode(
         size = batch_size or searcher.batch_size(BATCH_SIZE)
         inputs = _check_readable(_inputs(file, searcher.takes, out, chat), WINDOW * size)
         job = _Job.of(searcher, inputs, shard, count, size)
+        settings = {"model": model, **searcher.description, **chat.description}
+        if shard is not None:
+            settings |= {"shard": shard, "lines": count}
         with explained_errors(model):
             if part is None:
                 _print(job, tally)
             else:
-                settings = {"model": model, **searcher.description, **chat.description}
-                if shard is not None:
-                    settings |= {"shard": shard, "lines": count}
                 with part.locked():
                     _check_out(file, part, force)  # again: another run may have ended since
                     part.resume(settings, force)

@@ -100,11 +100,10 @@ class SearchOptions:
         """Return the order of lists: as asked for, by --length-penalty, or as such models have it."""
         return self.order or self._order_of_penalty or defaults.order
 
-    def reordered_by(self, defaults: Defaults) -> str | None:
-        """Return the order that lists have to be put into; None if the search gives them that order."""
-        order, scorer = self.order_of_lists(defaults), self._scorer(defaults)
-        by_search = self._order_of_penalty or ("log-prob" if scorer is None else "score")
-        return None if order == by_search else order
+    def reorders(self, defaults: Defaults) -> bool:
+        """Tell whether lists have to be put into their order, since the search gives them another."""
+        order_of_scorer = "log-prob" if self._scorer(defaults) is None else "score"
+        return self.order_of_lists(defaults) != (self._order_of_penalty or order_of_scorer)
 
     @property
     def _order_of_penalty(self) -> str | None:

@@ -41,7 +41,7 @@ def make_searcher(
         search.decode_options(defaults),
         search.seed,
         order=search.order_of_lists(defaults),
-        reordered=search.reordered_by(defaults) is not None,
+        reordered=search.reorders(defaults),
         selected=search.selected,
         progress=progress,
     )
