@@ -11,7 +11,15 @@ from torch import Tensor
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Results
-from beamsplit.model import StepModel, WideningModel, end_of, has_fixed_rows, to_text_of
+from beamsplit.model import (
+    StepModel,
+    WideningModel,
+    end_of,
+    has_fixed_rows,
+    joinable,
+    keeps_earlier_steps,
+    to_text_of,
+)
 from beamsplit.options import DecodeOptions, OptionArguments, shows_options
 from beamsplit.progress import Bar, Progress
 from beamsplit.scoring import LogProb
@@ -125,11 +133,17 @@ def _search(model: StepModel, strategy: Strategy, arguments: OptionArguments) ->
     _check_strategy(strategy)
     options = DecodeOptions.of(arguments, end_of(model))
     _check_fit(strategy, options)
-    abilities = Abilities(widens=isinstance(model, WideningModel), fixed_rows=has_fixed_rows(model))
+    abilities = Abilities(
+        widens=isinstance(model, WideningModel),
+        fixed_rows=has_fixed_rows(model),
+        returns=keeps_earlier_steps(model),
+        to_text=to_text_of(model),
+    )
     if isinstance(strategy, SearchingStrategy):
         return strategy.search(options, abilities)
     plan = strategy.plan()
     if plan.schedule == "staggered":
+        joinable(model)
         if abilities.fixed_rows:
             raise ArgumentError(
                 f"schedule='staggered' asks for more rows as groups start, and {type(model).__name__} has "

@@ -34,6 +34,10 @@ class FunctionModel:
     batch. Leaves that are no tensors, or tensors without axes, are passed on untouched. The state of nn.LSTM
     and nn.GRU is (layers, batch, hidden): transpose it on the way in and on the way out of `step`.
 
+    `keeps_earlier_steps=True` tells that a state is small, as that of a recurrent network is, so that a search
+    may keep those of all steps. `LateBranching`, which returns to earlier steps, then asks less of the model.
+    A cache that grows is better not kept.
+
     `start` is either the id of a begin-of-sequence token, in which case the inputs *are* the initial
     state; or a function `start(inputs) -> (logits, state)`.
 
@@ -44,13 +48,18 @@ class FunctionModel:
     torch.Size([3, 2])
     """
 
-    keeps_earlier_steps = True  # `select` copies, and rows of one shape can be joined whatever their age
-
-    def __init__(self, step: StepFunction, *, start: int | Callable[[Any], tuple[Any, State]]) -> None:
+    def __init__(
+        self,
+        step: StepFunction,
+        *,
+        start: int | Callable[[Any], tuple[Any, State]],
+        keeps_earlier_steps: bool = False,
+    ) -> None:
         if not callable(step) or isinstance(step, type):
             raise ArgumentError(f"step must be a function of (tokens, state), not {checks.short_repr(step)}")
         if not callable(start):
             checks.whole_number("start", start, ": the id of the token that begins a sequence, or a function")
+        self.keeps_earlier_steps = checks.true_or_false("keeps_earlier_steps", keeps_earlier_steps)
         self._step = step
         self._start = start
         self._is_batch_first = False  # as far as is known
@@ -109,6 +118,8 @@ class PrefixModel:
     Every step calls the function on prompt and output.
     """
 
+    keeps_earlier_steps = True  # a state is the tokens so far
+
     def __init__(self, function: Callable[[Tensor], Answer]) -> None:
         self._function = function
 
@@ -130,6 +141,14 @@ class PrefixModel:
 
     def select(self, state: Tensor, rows: Tensor) -> Tensor:
         return state.index_select(0, rows)
+
+    def join(self, states: Sequence[Tensor]) -> Tensor:
+        if len({state.shape[1] for state in states}) > 1:
+            raise ArgumentError(
+                f"schedule='staggered' cannot join rows of {type(self).__name__}, which differ in length and "
+                "have no padding: use schedule='lockstep'"
+            )
+        return torch.cat(list(states))
 
 
 def _prompts(inputs: Any) -> Tensor:

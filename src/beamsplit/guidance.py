@@ -19,6 +19,7 @@ from beamsplit.model import (
     end_of,
     is_normalised,
     joinable,
+    keeps_earlier_steps,
     log_softmax,
     plain,
     read_answer,
@@ -55,6 +56,7 @@ class AntiLanguageModel:
         # What the model knows of ends and words holds for the combination too.
         self.end = end_of(model)
         self.to_text = to_text_of(model)
+        self.keeps_earlier_steps = keeps_earlier_steps(model) and keeps_earlier_steps(language_model)
 
     def start(self, inputs: Any) -> tuple[Guided, State]:
         answer, state = read_answer(self._model.start(inputs), "start")

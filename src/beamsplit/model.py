@@ -212,8 +212,8 @@ class AdvancingModel(StepModel, Protocol):
 class JoinableModel(StepModel, Protocol):
     """A model that can put states together. Needed by the staggered schedule.
 
-    With an attribute `keeps_earlier_steps = True`, `select` copies and `join` takes states of different age,
-    so that a search may return to any earlier step.
+    With an attribute `keeps_earlier_steps = True`, a search may keep the states of all steps and return to
+    any of them: `select` copies, `join` takes states of several answers, and a state is small.
     """
 
     def join(self, states: Sequence[State]) -> State:

@@ -46,6 +46,7 @@ class PictureModel(nn.Module, abc.ABC):
     """A `StepModel` whose inputs are pictures (paths, PIL images, arrays) or their features [n 1280]."""
 
     end = END
+    keeps_earlier_steps = True
     kind: ClassVar[str]
 
     def __init__(self, words: Vocabulary, sizes: PictureSizes, dropout: float = 0.0) -> None:

@@ -72,6 +72,7 @@ class Translator(nn.Module):
     """
 
     end = END
+    keeps_earlier_steps = True
     kind = "translator"
 
     def __init__(self, pieces: Pieces, sizes: TranslatorSizes, dropout: float = 0.0) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from beamsplit.model import JoinableModel
+from beamsplit.model import JoinableModel, keeps_earlier_steps
 
 __all__ = ["Unconditioned"]
 
@@ -28,6 +28,7 @@ class Unconditioned:
         self._model = model
         self.end = model.end
         self.to_text = model.to_text
+        self.keeps_earlier_steps = keeps_earlier_steps(model)
 
     def start(self, inputs: Sized) -> tuple[Any, Any]:
         return self._model.start_without(len(inputs))

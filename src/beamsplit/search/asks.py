@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -34,6 +34,10 @@ class Abilities:
     """Whether it can be asked for longer lists."""
     fixed_rows: bool = False
     """Whether it wants the same number of rows at every step."""
+    returns: bool = False
+    """Whether a search may return to states that it has left."""
+    to_text: Callable[[tuple[int, ...]], str] | None = None
+    """How tokens read, if the model can tell."""
 
 
 @dataclass(frozen=True, slots=True)

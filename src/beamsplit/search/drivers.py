@@ -72,8 +72,6 @@ class _States:
                 "the search returns to earlier steps, which needs a model with keeps_earlier_steps = True "
                 f"and a join method, and {type(model).__name__} lacks one of them: use another strategy"
             )
-        if ask.keeps == "first":
-            joinable(model)
         self._keeps, self._kept = ask.keeps, []
         if isinstance(model, RoomModel):
             value = yield _Call(model.start_with_room(self._inputs, ask.room))

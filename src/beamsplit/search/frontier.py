@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 from beamsplit.diversity import Earlier
-from beamsplit.errors import ArgumentError
 from beamsplit.search import noise
 from beamsplit.search.asks import Advance
 from beamsplit.search.rows import Rows, are_all
 from beamsplit.search.select import GroupPenalty, Picks, Selection
 from beamsplit.search.setting import Setting, safe_width
 from beamsplit.search.state import Beams, FinishedPool, append, take
+from beamsplit.search.stopping import ask_stop
 
 __all__ = ["Avoid", "Frontier"]
 
@@ -119,13 +119,8 @@ class Frontier:
             return ends
         spelled = self.spell(picks).clamp(min=0)
         inputs = self.inputs.view(-1, 1, 1).expand_as(picks.token)
-        stopped = stop(inputs.flatten().clone(), spelled.flatten(0, 2))  # copies, which it may keep
-        if not isinstance(stopped, Tensor) or stopped.shape != (inputs.numel(),):
-            got = list(stopped.shape) if isinstance(stopped, Tensor) else type(stopped).__name__
-            raise ArgumentError(
-                f"stop returned {got} for {inputs.numel()} outputs: it must say yes or no to each"
-            )
-        return ends | stopped.to(ends.device, torch.bool).view_as(ends)
+        stopped = ask_stop(stop, inputs.flatten(), spelled.flatten(0, 2))
+        return ends | stopped.to(ends.device).view_as(ends)
 
     # After a step
 

@@ -9,11 +9,13 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from beamsplit.errors import ArgumentError
+from beamsplit.options import Stop
 from beamsplit.scoring import Scorer
 from beamsplit.search.select import Selection
 from beamsplit.search.state import FinishedPool, fill_up, stack_sequences
 
-__all__ = ["Settled", "Stopping", "StoppingRule", "fresh_scores", "stopping_rule_of"]
+__all__ = ["Settled", "Stopping", "StoppingRule", "ask_stop", "fresh_scores", "stopping_rule_of"]
 
 
 class StoppingRule(Protocol):
@@ -118,3 +120,12 @@ def _among(sequences: Tensor, others: Tensor) -> Tensor:
     width = max(sequences.shape[-1], others.shape[-1])
     pairs = fill_up(sequences, width).unsqueeze(2) == fill_up(others, width).unsqueeze(1)
     return pairs.all(-1).any(-1)
+
+
+def ask_stop(stop: Stop, inputs: Tensor, tokens: Tensor) -> Tensor:
+    """Return which outputs with tokens [n time] of inputs [n] are complete by a caller's `stop`."""
+    stopped = stop(inputs.clone(), tokens)  # a copy, which it may keep
+    if not isinstance(stopped, Tensor) or stopped.shape != inputs.shape:
+        got = list(stopped.shape) if isinstance(stopped, Tensor) else type(stopped).__name__
+        raise ArgumentError(f"stop returned {got} for {len(inputs)} outputs: it must say yes or no to each")
+    return stopped.bool()

@@ -1,0 +1,113 @@
+"""The lists of a branching search at any moment: which outputs they have, and which branches they lack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from beamsplit.hypotheses import Hypotheses, Hypothesis
+from beamsplit.search.branching.choice import Choice, Chooser
+from beamsplit.search.branching.explorer import Explorer
+from beamsplit.search.branching.rounds import Round
+from beamsplit.search.branching.tree import NOTHING, Outputs
+from beamsplit.search.results import rank_by
+
+__all__ = ["Lists"]
+
+_EFFORT = 1.5
+"""Rounds after the first follow fewer branches, lest the model be asked about more prefixes than this for
+each token that a list of the first output would have."""
+
+
+class Lists:
+    """Lists of so many outputs, chosen from what an explorer knows."""
+
+    def __init__(
+        self,
+        explorer: Explorer,
+        count: int,
+        strength: float,
+        to_text: Callable[[tuple[int, ...]], str] | None,
+    ) -> None:
+        self._explorer = explorer
+        self._count = count
+        self._to_text = to_text
+        self._texts: dict[tuple[int, str], int] = {}
+        self._keys: list[int] = []
+        outputs = explorer.tree.outputs
+        batch = explorer.setting.batch
+        self._first = _first_of_each(outputs.input, batch)
+        exists = self._first != NOTHING
+        # Where no output is allowed at all, there is nothing to branch from.
+        explorer.tree.prefixes.is_open[~exists[explorer.tree.prefixes.input]] = False
+        self._length = torch.where(exists, outputs.length[self._first], 1)
+        self._price = strength * (-outputs.log_prob[self._first]).clamp(min=0) / self._length
+        setting = explorer.setting
+        self._chooser = Chooser(count, self._price, setting.options.ranking, explorer.base)
+
+    def branches(self, *, limited: bool) -> Round | None:
+        """Return the branches that the lists lack; None if they lack none."""
+        choice = self._choose(self._explorer.tree.outputs, branches=True)
+        if limited:
+            choice = self._within_limits(choice)
+        branches = Round(self._explorer, choice, self._price)
+        return None if branches.is_empty else branches
+
+    def freeze(self) -> Callable[[], list[Hypotheses]]:
+        """Return a function that returns the lists of this moment."""
+        size = len(self._explorer.tree.outputs.input)
+
+        def assembled() -> list[Hypotheses]:
+            outputs = Outputs(*(column[:size] for column in self._explorer.tree.outputs))
+            return self._hypotheses(outputs, self._choose(outputs, branches=False))
+
+        return assembled
+
+    def _choose(self, outputs: Outputs, *, branches: bool) -> Choice:
+        keys = torch.tensor(self._keys_of(outputs), dtype=torch.long, device="cpu")
+        return self._chooser.choose(self._explorer.tree, outputs, keys, self._first, branches=branches)
+
+    def _within_limits(self, choice: Choice) -> Choice:
+        """Return the choice without branches that there is no room for, the last ones first."""
+        limit = _EFFORT * self._count * self._length
+        room = (limit - self._explorer.asked()) / self._length
+        number = (choice.prefix != NOTHING).cumsum(1)
+        fits = (room > 0).unsqueeze(1) & (number <= room.clamp(min=1).unsqueeze(1))
+        return choice.without_branches(~fits)
+
+    def _keys_of(self, outputs: Outputs) -> list[int]:
+        """Return a key for each output, the same for outputs of one input that read the same."""
+        size, known = len(outputs.input), len(self._keys)
+        if self._to_text is None:
+            return list(range(size))
+        new = Outputs(*(column[known:] for column in outputs))
+        for index, tokens in zip(new.input.tolist(), self._explorer.tree.spell(new), strict=True):
+            text = " ".join(self._to_text(tokens).split())
+            self._keys.append(self._texts.setdefault((index, text), len(self._texts)))
+        return self._keys[:size]
+
+    def _hypotheses(self, outputs: Outputs, choice: Choice) -> list[Hypotheses]:
+        """Return what was chosen, in the order of the whole list. The order of choice is that of groups."""
+        rank, doubt = rank_by(self._explorer.setting.options.ranking), self._explorer.doubt.tolist()
+        tokens = self._explorer.tree.spell(outputs)
+        log_prob, ended = outputs.log_prob.tolist(), outputs.ended.tolist()
+        lists = []
+        for index, (places, values) in enumerate(
+            zip(choice.output.tolist(), choice.value.tolist(), strict=True)
+        ):
+            chosen = [
+                Hypothesis(tokens[place], log_prob[place], value, group, ended[place], None, not doubt[index])
+                for group, (place, value) in enumerate(zip(places, values, strict=True))
+                if place != NOTHING
+            ]
+            lists.append(Hypotheses.ordered(sorted(chosen, key=lambda h: -rank(h))))
+        return lists
+
+
+def _first_of_each(inputs: Tensor, batch: int) -> Tensor:
+    """Return where each input stands first [batch]; NOTHING if nowhere."""
+    first = torch.full((batch,), len(inputs), device="cpu")
+    first.scatter_reduce_(0, inputs, torch.arange(len(inputs), device="cpu"), "amin")
+    return torch.where(first == len(inputs), NOTHING, first)
