@@ -91,7 +91,7 @@ def _ranks(log_prob: Tensor, lengths: Tensor, scorer: Scorer) -> Tensor:
     one.
     """
     rank = torch.zeros_like(log_prob)
-    for length in lengths.unique().tolist():
+    for length in set(lengths.flatten().tolist()):
         rank = torch.where(lengths == length, scorer.final(log_prob, max(length, 1)), rank)
     return rank
 
