@@ -220,8 +220,8 @@ class _FirstPicks:
             token, value, before = (each[index, pick].item() for each in (self.tokens, now, self.log_prob))
             raise ArgumentError(
                 f"{model} gives token {token} a log-probability of {value:.2f} as the first for input "
-                f"{index}, and it was {before:.2f} when these lists were found: give the model and the inputs "
-                "that found them, or decode anew"
+                f"{index}, and it was {before:.2f} when these lists were found: give the model and the "
+                "inputs that found them, or decode anew"
             )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -23,12 +24,14 @@ from beamsplit import (
     DiverseSampling,
     DiverseSiblings,
     DivMBest,
+    FunctionModel,
     Hamming,
     LengthNormalised,
     NGram,
     Results,
     Room,
     Sampling,
+    Shortlist,
     StepModel,
     StochasticBeamSearch,
     Strategy,
@@ -222,6 +225,42 @@ def test_candidate_lists_are_gone_on_with(name: str, seed: int) -> None:
         found, expected = _both_ways(Lists(plain, 3), CONTINUED[name], 2, [1, 2], max_length=6)
     assert found == expected
     assert not all(h.certified for each in found for h in each)
+
+
+def _sure_of_all_but_0() -> StepModel:
+    """Return a model that says 0 or 1 first; after 0 its list is too short to be certain, after 1 it is whole."""
+
+    def answer(first: int, rest: Tensor) -> Shortlist:
+        tokens, log_prob = torch.tensor([first, first + 1]), torch.tensor([-0.6, -0.8])
+        return Shortlist(tokens.expand(len(rest), 2), log_prob.expand(len(rest), 2), rest)
+
+    def start(inputs: list[int]) -> tuple[Shortlist, Tensor]:
+        return answer(0, torch.full((len(inputs),), -torch.inf)), torch.zeros(len(inputs), 1)
+
+    def step(tokens: Tensor, state: Tensor) -> tuple[Shortlist, Tensor]:
+        return answer(5, torch.where(tokens == 0, -0.1, -torch.inf)), state
+
+    return FunctionModel(step, start=start)
+
+
+@pytest.mark.parametrize("strategy", [DiverseBeamSearch, DivMBest])
+def test_doubt_about_groups_is_doubt_about_those_that_are_added(strategy: Any) -> None:
+    """Group 0 says 0, and the others 1, of which they would be certain by themselves."""
+    model = _sure_of_all_but_0()
+    few, many = (
+        DiverseBeamSearch(groups=count, strength=2.0)
+        if strategy is DiverseBeamSearch
+        else DivMBest(runs=count, beams=1, strength=2.0, diversity=Hamming())
+        for count in (1, 2)
+    )
+    with pytest.warns(UserWarning, match="too short"):
+        found = decode(model, [0, 0], few, max_length=3, resumable=True)
+    with pytest.warns(UserWarning, match="too short"):
+        expected = decode(model, [0, 0], many, max_length=3)
+    more = found.more(model)  # without a warning: its own lists are long enough
+    assert more == expected
+    assert [group[0].tokens[0] for group in more[1].groups] == [0, 1]
+    assert [h.certified for h in more[1]] == [False, False]
 
 
 def test_a_model_has_the_room_and_the_candidates_of_the_larger_search() -> None:
