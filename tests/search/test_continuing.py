@@ -228,7 +228,7 @@ def test_candidate_lists_are_gone_on_with(name: str, seed: int) -> None:
 
 
 def _sure_of_all_but_0() -> StepModel:
-    """Return a model that says 0 or 1 first; after 0 its list is too short to be certain, after 1 it is whole."""
+    """Return a model that begins with 0 or 1; after 0 its lists are too short to be certain, else whole."""
 
     def answer(first: int, rest: Tensor) -> Shortlist:
         tokens, log_prob = torch.tensor([first, first + 1]), torch.tensor([-0.6, -0.8])
