@@ -133,10 +133,12 @@ class Continuation:
         return notebook, self.first.check(search, type(model).__name__)
 
     def _check_fingerprint(self, model: object) -> None:
-        if self.fingerprint is not None and fingerprint_of(model) not in (None, self.fingerprint):
+        now = fingerprint_of(model)
+        if self.fingerprint is not None and now not in (None, self.fingerprint):
             raise ArgumentError(
-                f"this {type(model).__name__} is not the model that found these lists, which has other "
-                "weights: give that model, or decode anew"
+                f"this {type(model).__name__} is not the model that found these lists (its fingerprint is "
+                f"{checks.short_repr(now)}, not {checks.short_repr(self.fingerprint)}): give that model, or "
+                "decode anew"
             )
 
 
