@@ -101,6 +101,16 @@ def check_staggered() -> None:
         assert_same(Elsewhere(11, seed), strategy, inputs, max_length=5, end=list(range(6)))
 
 
+def check_groups_that_are_added() -> None:
+    """The groups before are found by kernels, and those that are added by torch."""
+    few, many = (DiverseBeamSearch(groups=n, beams_per_group=2, strength=0.7) for n in (2, 4))
+    for seed in range(2):
+        model, inputs = Elsewhere(11, seed), torch.arange(2)
+        found = beamsplit.decode(model, inputs, few, max_length=5, end=[2, 3], resumable=True)
+        expected = beamsplit.decode(model, inputs, many, max_length=5, end=[2, 3])
+        assert found.more(model).more(model) == expected
+
+
 def check_ties() -> None:
     """A candidate that was not listed may tie with the last one picked, and come before it."""
     strategy = DiverseBeamSearch(groups=2, beams_per_group=2, strength=1.0)

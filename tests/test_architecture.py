@@ -29,7 +29,7 @@ FLOORS = {
     ),
     "search": ("search",),
     "strategies": ("strategies",),
-    "decoding": ("decoding", "testing"),
+    "decoding": ("continuing", "decoding", "testing"),
     "jobs": ("jobs",),
     "doors": ("huggingface", "loading", "models"),
     "tools": ("comparison", "evaluation", "metrics", "recording", "tree"),

@@ -51,6 +51,14 @@ def test_the_examples_about_files_run() -> None:
     assert [len(found) for found in names["lists"]] == [3, 3]
 
 
+def test_the_examples_of_the_method_run(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (DOCS / "method.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    exec("\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)), names)
+    assert [len(group) for group in names["longer"][0].groups] == [2] * 6
+    assert len(capsys.readouterr().out.splitlines()) == 5
+
+
 def test_the_examples_of_the_contract_run() -> None:
     page = (DOCS / "contract.md").read_text(encoding="utf-8")
     names: dict[str, Any] = {}

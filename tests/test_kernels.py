@@ -21,6 +21,7 @@ CHECKS = [
     "choose",
     "groups_that_end_one_by_one",
     "staggered",
+    "groups_that_are_added",
     "ties",
     "shortlist",
     "masked_rows",

@@ -533,6 +533,8 @@ PUBLIC = [
     "TermError",
     "decode",
     "decode_async",
+    "groups",
+    "groups_async",
     "record",
     "reorder",
     "select",

@@ -7,7 +7,7 @@ import importlib.util
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from beamsplit.decoding import decode, decode_async, steps, steps_async
+    from beamsplit.decoding import decode, decode_async, groups, groups_async, steps, steps_async
     from beamsplit.diversity import Cumulative, Diversity, Earlier, Embedding, Hamming, NGram
     from beamsplit.errors import ArgumentError, BeamsplitError, ModelError, TermError
     from beamsplit.functions import FunctionModel, PrefixModel
@@ -79,6 +79,8 @@ __all__ = [
     "TermError",
     "decode",
     "decode_async",
+    "groups",
+    "groups_async",
     "record",
     "reorder",
     "select",
@@ -89,7 +91,7 @@ __all__ = [
 # Where the names above are at home: looked up when they are first used, since torch takes a second or two to
 # load, and who asks the command for help has no need of it.
 _HOMES = {
-    "decoding": "decode decode_async steps steps_async",
+    "decoding": "decode decode_async groups groups_async steps steps_async",
     "diversity": "Cumulative Diversity Earlier Embedding Hamming NGram",
     "errors": "ArgumentError BeamsplitError ModelError TermError",
     "functions": "FunctionModel PrefixModel",

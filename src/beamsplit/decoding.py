@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncIterator, Iterator, Sized
 from contextlib import AbstractContextManager
 from typing import Any, Unpack
@@ -9,28 +10,20 @@ from typing import Any, Unpack
 from torch import Tensor
 
 from beamsplit import checks
+from beamsplit.continuing import Continuation, Notebook, run, run_async
 from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Results
-from beamsplit.model import (
-    StepModel,
-    WideningModel,
-    end_of,
-    has_fixed_rows,
-    joinable,
-    keeps_earlier_steps,
-    to_text_of,
-)
+from beamsplit.model import StepModel, check_model, end_of, joinable
 from beamsplit.options import DecodeOptions, OptionArguments, shows_options
 from beamsplit.progress import Bar, Progress
 from beamsplit.scoring import LogProb
 from beamsplit.search.asks import Abilities, Search, SearchingStrategy
-from beamsplit.search.drivers import drive, drive_async
 from beamsplit.search.loop import lockstep
 from beamsplit.search.plan import Strategy
 from beamsplit.search.staggered import staggered
 from beamsplit.search.step import Step
 
-__all__ = ["decode", "decode_async", "steps", "steps_async"]
+__all__ = ["decode", "decode_async", "groups", "groups_async", "steps", "steps_async"]
 
 
 @shows_options
@@ -40,6 +33,7 @@ def decode(
     strategy: Strategy,
     *,
     progress: bool = False,
+    resumable: bool = False,
     **options: Unpack[OptionArguments],
 ) -> Results:
     """Decode a batch of inputs: for each, return a list of outputs, best first.
@@ -65,15 +59,18 @@ def decode(
             batch. Whoever decodes a long list in batches gives the places in the whole list.
         list_width: how many candidates of a beam to look at first. Speed depends on it, results do not.
         progress: show on stderr how many steps are done, of `max_length` at most.
+        resumable: let the result keep what it takes to go on with more groups: `found.more(model)`. That is
+            the inputs, and a few small numbers for each beam and step.
     """
-    last: Step | None = None
+    inputs = _materialised(inputs)
     found = steps(model, inputs, strategy, **options)
+    notebook = _notebook(model, inputs, strategy, options, resumable)
     with _bar(strategy, options, progress) as bar:
         for step in found:
-            last = step
+            notebook.add(step)
             bar.advance()
         bar.complete()
-    return Results() if last is None else last.hypotheses
+    return notebook.results()
 
 
 @shows_options
@@ -85,7 +82,7 @@ def steps(
     inputs = _materialised(inputs)
     if _is_empty(inputs):
         return iter(())
-    return _with_text(model, drive(search, model, inputs))
+    return run(search, model, inputs)
 
 
 @shows_options
@@ -95,17 +92,19 @@ async def decode_async(
     strategy: Strategy,
     *,
     progress: bool = False,
+    resumable: bool = False,
     **options: Unpack[OptionArguments],
 ) -> Results:
     """Do what `decode` does with a model whose verbs may be coroutines, such as one behind a network."""
-    last: Step | None = None
+    inputs = _materialised(inputs)
     found = steps_async(model, inputs, strategy, **options)
+    notebook = _notebook(model, inputs, strategy, options, resumable)
     with _bar(strategy, options, progress) as bar:
         async for step in found:
-            last = step
+            notebook.add(step)
             bar.advance()
         bar.complete()
-    return Results() if last is None else last.hypotheses
+    return notebook.results()
 
 
 @shows_options
@@ -115,7 +114,77 @@ def steps_async(
     """Do what `steps` does with a model whose verbs may be coroutines."""
     search = _search(model, strategy, options)
     inputs = _materialised(inputs)
-    return _with_text_async(model, search, inputs)
+    return _no_steps() if _is_empty(inputs) else run_async(search, model, inputs)
+
+
+@shows_options
+def groups(
+    model: StepModel, inputs: Any, strategy: Strategy, **options: Unpack[OptionArguments]
+) -> Iterator[Results]:
+    """Yield the outputs of one group after another, for as long as you ask.
+
+    A group is yielded as lists, one for each input. It is what `decode` finds with as many groups. Those that
+    the strategy has are searched together; then, each time that you ask, one more. None is run again.
+
+    >>> import torch
+    >>> from beamsplit import DiverseBeamSearch
+    >>> from beamsplit.testing import MarkovModel
+    >>> model = MarkovModel(torch.tensor([[5.0, 4.0, 3.0]]).expand(3, 3))
+    >>> for (found,) in groups(model, [0], DiverseBeamSearch(groups=1, strength=9.0), max_length=2):
+    ...     print(found.best.group, found.best.tokens)
+    ...     if found.best.log_prob < -4:
+    ...         break
+    0 (0, 0)
+    1 (1, 1)
+    2 (2, 2)
+    """
+    together = _groups_together(model, strategy, options)
+
+    def each() -> Iterator[Results]:
+        found = decode(model, inputs, strategy, resumable=True, **options)
+        for group in itertools.count() if found else ():
+            found = found if group < together else found.more(model)
+            yield _only(found, group)
+
+    return each()
+
+
+@shows_options
+def groups_async(
+    model: Any, inputs: Any, strategy: Strategy, **options: Unpack[OptionArguments]
+) -> AsyncIterator[Results]:
+    """Do what `groups` does with a model whose verbs may be coroutines."""
+    together = _groups_together(model, strategy, options)
+
+    async def each() -> AsyncIterator[Results]:
+        found = await decode_async(model, inputs, strategy, resumable=True, **options)
+        for group in itertools.count() if found else ():
+            found = found if group < together else await found.more_async(model)
+            yield _only(found, group)
+
+    return each()
+
+
+def _groups_together(model: StepModel, strategy: Strategy, options: OptionArguments) -> int:
+    """Return how many groups the strategy has. Raise if it cannot go on beyond them."""
+    _search(model, strategy, options)
+    extensible = Continuation.begin(model, strategy, DecodeOptions.of(options), None).strategy
+    extensible.extended(1)
+    return extensible.group_count
+
+
+def _only(found: Results, group: int) -> Results:
+    """Return the outputs of one group."""
+    return Results(each.only(i for i, h in enumerate(each) if h.group == group) for each in found)
+
+
+def _notebook(
+    model: StepModel, inputs: Any, strategy: Strategy, arguments: OptionArguments, resumable: bool
+) -> Notebook:
+    """Return what the steps of a search are noted in: all that it takes to go on, or the last one alone."""
+    if not checks.true_or_false("resumable", resumable):
+        return Notebook(None)
+    return Notebook(Continuation.begin(model, strategy, DecodeOptions.of(arguments, end_of(model)), inputs))
 
 
 def _bar(strategy: Strategy, options: OptionArguments, shown: bool) -> AbstractContextManager[Bar]:
@@ -129,16 +198,11 @@ def _bar(strategy: Strategy, options: OptionArguments, shown: bool) -> AbstractC
 
 def _search(model: StepModel, strategy: Strategy, arguments: OptionArguments) -> Search:
     """Check everything that can be checked before the model is started, and return the search."""
-    _check_model(model)
+    check_model(model)
     _check_strategy(strategy)
     options = DecodeOptions.of(arguments, end_of(model))
     _check_fit(strategy, options)
-    abilities = Abilities(
-        widens=isinstance(model, WideningModel),
-        fixed_rows=has_fixed_rows(model),
-        returns=keeps_earlier_steps(model),
-        to_text=to_text_of(model),
-    )
+    abilities = Abilities.of(model)
     if isinstance(strategy, SearchingStrategy):
         return strategy.search(options, abilities)
     plan = strategy.plan()
@@ -151,29 +215,6 @@ def _search(model: StepModel, strategy: Strategy, arguments: OptionArguments) ->
             )
         return staggered(plan, options, abilities)
     return lockstep(plan, options, abilities)
-
-
-def _with_text(model: StepModel, found: Iterator[Step]) -> Iterator[Step]:
-    """Yield the same steps, with text in their hypotheses if the model can tell it."""
-    to_text = to_text_of(model)
-    return found if to_text is None else (step.with_text(to_text) for step in found)
-
-
-async def _with_text_async(model: StepModel, search: Search, inputs: Any) -> AsyncIterator[Step]:
-    if _is_empty(inputs):
-        return
-    to_text = to_text_of(model)
-    async for step in drive_async(search, model, inputs):
-        yield step if to_text is None else step.with_text(to_text)
-
-
-def _check_model(model: object) -> None:
-    if isinstance(model, StepModel) and not isinstance(model, type):
-        return
-    wrap = ": wrap a function in FunctionModel(step, start=...)" if callable(model) else ""
-    raise ArgumentError(
-        f"model must have the methods start, step and select, and {checks.short_repr(model)} has not{wrap}"
-    )
 
 
 def _check_strategy(strategy: object) -> None:
@@ -207,6 +248,11 @@ def _check_fit(strategy: Strategy, options: DecodeOptions) -> None:
 def _materialised(inputs: Any) -> Any:
     """Return inputs that can be looked at more than once: some strategies start the model several times."""
     return list(inputs) if isinstance(inputs, Iterator) else inputs
+
+
+async def _no_steps() -> AsyncIterator[Step]:
+    return
+    yield
 
 
 def _is_empty(inputs: Any) -> bool:

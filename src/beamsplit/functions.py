@@ -34,9 +34,9 @@ class FunctionModel:
     batch. Leaves that are no tensors, or tensors without axes, are passed on untouched. The state of nn.LSTM
     and nn.GRU is (layers, batch, hidden): transpose it on the way in and on the way out of `step`.
 
-    `keeps_earlier_steps=True` tells that a state is small, as that of a recurrent network is, so that a search
-    may keep those of all steps. `LateBranching`, which returns to earlier steps, then asks less of the model.
-    A cache that grows is better not kept.
+    `keeps_earlier_steps=True` tells that a state is small, as that of a recurrent network is, so that a
+    search may keep those of all steps. `LateBranching`, which returns to earlier steps, then asks less of the
+    model. A cache that grows is better not kept.
 
     `start` is either the id of a begin-of-sequence token, in which case the inputs *are* the initial
     state; or a function `start(inputs) -> (logits, state)`.

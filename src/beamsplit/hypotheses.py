@@ -164,7 +164,59 @@ class Results(list[Hypotheses]):
     Results: 2 inputs
       0: 1 output, best -1.50 'I see.'
       1: 0 outputs
+
+    Those of `decode(resumable=True)` can be gone on with: see `more`.
     """
+
+    _continuation: Any = None  # see `beamsplit.continuing`, which is built on this module
+
+    @classmethod
+    def with_continuation(cls, lists: Iterable[Hypotheses], continuation: Any) -> Results:
+        """Return lists that know how to go on."""
+        made = cls(lists)
+        made._continuation = continuation
+        return made
+
+    def more(
+        self, model: Any, groups: int = 1, *, strength: float | Sequence[float] | None = None
+    ) -> Results:
+        """Search with so many groups more, and return the longer lists, without running the others again.
+
+        They are what a search with all these groups would have returned, and can be gone on with in turn.
+        The outputs of group g are `found[0].groups[g]`.
+
+        Args:
+            model: the model that found these lists.
+            groups: how many groups to add.
+            strength: the strength of these groups: one number, or one for each. It must be given where the
+                strategy has one for each group; otherwise it is the strategy's own.
+
+        >>> import beamsplit, torch
+        >>> model = beamsplit.testing.MarkovModel(torch.tensor([[5.0, 4.0, 3.0]]).expand(3, 3))
+        >>> strategy = beamsplit.DiverseBeamSearch(groups=1, strength=9.0)
+        >>> found = beamsplit.decode(model, [0], strategy, max_length=2, resumable=True)
+        >>> found.more(model)[0]
+        Hypotheses: 2 outputs
+          -0.82  group 0  tokens 0 0…
+          -2.82  group 1  tokens 1 1…
+        """
+        return self._known_continuation().more(model, groups, strength)  # type: ignore[no-any-return]
+
+    async def more_async(
+        self, model: Any, groups: int = 1, *, strength: float | Sequence[float] | None = None
+    ) -> Results:
+        """Do what `more` does with a model whose verbs may be coroutines."""
+        return await self._known_continuation().more_async(  # type: ignore[no-any-return]
+            model, groups, strength
+        )
+
+    def _known_continuation(self) -> Any:
+        if self._continuation is None:
+            raise ArgumentError(
+                "these lists do not have what it takes to go on, as lists from files and parts of lists have "
+                "not: decode with resumable=True, and call more on what it returns"
+            )
+        return self._continuation
 
     def to_json(self, **options: Any) -> str:
         """Return a JSON list of lists; `options` go to `json.dumps`."""

@@ -167,6 +167,16 @@ class StepModel(Protocol):
         ...
 
 
+def check_model(model: object) -> None:
+    """Raise unless this has the verbs of a model."""
+    if isinstance(model, StepModel) and not isinstance(model, type):
+        return
+    wrap = ": wrap a function in FunctionModel(step, start=...)" if callable(model) else ""
+    raise ArgumentError(
+        f"model must have the methods start, step and select, and {checks.short_repr(model)} has not{wrap}"
+    )
+
+
 # Verbs that a model may have
 
 

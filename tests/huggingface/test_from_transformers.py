@@ -120,6 +120,18 @@ def test_padding_of_the_tokenizer_goes_unused_for_prompts() -> None:
     assert left == right
 
 
+@pytest.mark.parametrize("name", ["gpt2", "llama", "t5", "bart"])
+@pytest.mark.parametrize("as_tensors", [False, True])
+def test_more_groups_may_be_asked_for(name: str, as_tensors: bool) -> None:
+    words = tokenizer(pad_token="<pad>", padding_side="right" if name in ("t5", "bart") else "left")
+    door = from_transformers(build(name), words)
+    inputs = words(TEXTS, padding=True, return_tensors="pt") if as_tensors else TEXTS
+    found = decode(door, inputs, GROUPS, max_length=6, resumable=True).more(door)
+    many = decode(door, inputs, GROUPS.extended(1), max_length=6)
+    assert _tokens(found) == _tokens(many)
+    assert [each.texts for each in found] == [each.texts for each in many]
+
+
 # Tensors
 
 

@@ -322,3 +322,15 @@ def test_guidance_may_rule_out_any_token(row: int, token: int, at: int) -> None:
     found = decode(model, [0, 0], BeamSearch(beams=2), max_length=4)
     assert all(math.isfinite(h.score) for each in found for h in each)
     assert all(len(each) == 2 for each in found)
+
+
+# Equals
+
+
+@pytest.mark.parametrize("length", range(1, 50, 7))
+def test_equals_of_many_groups_come_in_the_order_of_the_groups(length: int) -> None:
+    """A power of 50 lengths at once may be rounded differently in different places."""
+    strategy, scorer = DiverseBeamSearch(groups=50, strength=0.0), LengthNormalised(alpha=0.7)
+    (found,) = decode(PrefixHashModel(9), [0], strategy, max_length=length, end=None, scorer=scorer)
+    assert len({h.tokens for h in found}) == 1
+    assert [h.group for h in found] == list(range(50))

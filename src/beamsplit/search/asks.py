@@ -10,18 +10,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from torch import Tensor
 
-from beamsplit.model import Room
+from beamsplit.model import (
+    Room,
+    StepModel,
+    WideningModel,
+    has_fixed_rows,
+    keeps_earlier_steps,
+    to_text_of,
+)
 from beamsplit.options import DecodeOptions
 from beamsplit.search.plan import Strategy
 from beamsplit.search.step import Step
 
-__all__ = ["LAST", "Abilities", "Advance", "Ask", "Search", "SearchingStrategy", "Start", "Widen"]
+__all__ = [
+    "LAST",
+    "Abilities",
+    "Advance",
+    "Ask",
+    "ExtensibleStrategy",
+    "ResumingStrategy",
+    "Search",
+    "SearchingStrategy",
+    "Start",
+    "Widen",
+]
 
 LAST = -1  # the newest answer, as a source
 
@@ -38,6 +56,15 @@ class Abilities:
     """Whether a search may return to states that it has left."""
     to_text: Callable[[tuple[int, ...]], str] | None = None
     """How tokens read, if the model can tell."""
+
+    @classmethod
+    def of(cls, model: StepModel) -> Abilities:
+        return cls(
+            widens=isinstance(model, WideningModel),
+            fixed_rows=has_fixed_rows(model),
+            returns=keeps_earlier_steps(model),
+            to_text=to_text_of(model),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,4 +112,36 @@ class SearchingStrategy(Strategy, Protocol):
 
     def search(self, options: DecodeOptions, abilities: Abilities) -> Search:
         """Return the search. `plan` is only looked at for what the strategy needs."""
+        ...
+
+
+@runtime_checkable
+class ExtensibleStrategy(Strategy, Protocol):
+    """A strategy whose groups do not depend on later ones, so that more can be added when it is done.
+
+    One that searches in its own way must be a `ResumingStrategy` too.
+    """
+
+    @property
+    def group_count(self) -> int:
+        """How many groups its result has."""
+        ...
+
+    def extended(self, groups: int, strength: float | Sequence[float] | None = None) -> ExtensibleStrategy:
+        """Return the same strategy with so many groups more.
+
+        `strength` is theirs: one number, or one for each. By default it is that of the others.
+        """
+        ...
+
+
+@runtime_checkable
+class ResumingStrategy(SearchingStrategy, Protocol):
+    """A strategy that searches in its own way, and can go on where another search has ended."""
+
+    def resume(self, options: DecodeOptions, abilities: Abilities, memory: Any) -> Search:
+        """Return the search for the groups that the memory does not have; its steps tell of all groups.
+
+        `memory` is what `memory()` of the last step returned, of the search that is gone on with.
+        """
         ...

@@ -149,7 +149,8 @@ def drive(search: Search, model: StepModel, inputs: Any) -> Iterator[Step]:
         if inspect.isawaitable(value):
             getattr(value, "close", lambda: None)()  # or Python warns that nobody awaited it
             raise ArgumentError(
-                f"{type(model).__name__} answers asynchronously: use decode_async or steps_async"
+                f"{type(model).__name__} answers asynchronously: use decode_async or steps_async, and "
+                "groups_async or more_async for one group after another"
             )
 
 

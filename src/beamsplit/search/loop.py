@@ -29,7 +29,7 @@ from beamsplit.search.setting import Setting, room_of
 from beamsplit.search.state import FinishedPool
 from beamsplit.search.step import Step
 
-__all__ = ["Departed", "lockstep", "snapshot"]
+__all__ = ["Departed", "dismiss_finished", "lockstep", "snapshot"]
 
 Departed = list[tuple[Tensor, FinishedPool]]
 """Inputs that have left the batch, and what was found for them."""
@@ -47,13 +47,13 @@ def lockstep(plan: Plan, options: DecodeOptions, abilities: Abilities, avoid: Av
         selection = yield from pick(groups, lists)
         selection = groups.apply(selection)
         yield Step(number, groups.inputs, (selection,), snapshot([groups], departed))
-        departed += _dismiss_finished(groups)
+        departed += dismiss_finished(groups)
         if groups.is_done:
             return
         answer = yield groups.ask()
 
 
-def _dismiss_finished(groups: Frontier) -> Departed:
+def dismiss_finished(groups: Frontier) -> Departed:
     """Let inputs without a live beam leave the batch, unless the model wants its rows to stay."""
     if groups.dense or groups.setting.abilities.fixed_rows:
         return []
@@ -65,14 +65,21 @@ def _dismiss_finished(groups: Frontier) -> Departed:
     return [left]
 
 
-def snapshot(frontiers: list[Frontier], departed: Departed) -> Callable[[], list[Hypotheses]]:
-    """Return what there is to return at this moment, put together only if someone asks."""
+def snapshot(
+    frontiers: list[Frontier], departed: Departed, found_before: FinishedPool | None = None
+) -> Callable[[], list[Hypotheses]]:
+    """Return what there is to return at this moment, put together only if someone asks.
+
+    `found_before` is what groups before all of these have found, for every input of the caller.
+    """
     setting, inputs = frontiers[0].setting, frontiers[0].inputs
     now = [frontier.freeze() for frontier in frontiers]  # which go on changing
     left = tuple(departed)
 
     def assembled() -> list[Hypotheses]:
         pools = [*left, (inputs, FinishedPool.beside([pool() for pool in now]))]
+        if found_before is not None:
+            pools = [(of, FinishedPool.beside([found_before.inputs(of), pool])) for of, pool in pools]
         per_group = setting.options.return_per_group or setting.plan.beams_per_group
         return assemble(pools, setting.batch, setting.options.ranking, per_group, setting.options.unique)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -101,6 +102,29 @@ def own_strengths(strategy: Any, groups: int) -> None:
     value = checks.materialise(strategy.strength)
     checks.strengths(value, groups)
     object.__setattr__(strategy, "strength", tuple(value) if isinstance(value, list) else value)
+
+
+def extended_strengths(
+    own: float | Sequence[float], groups: int, more: int, given: float | Sequence[float] | None
+) -> float | tuple[float, ...]:
+    """Return the strengths of so many groups and of `more` groups after them, whose strengths are `given`.
+
+    >>> extended_strengths(0.5, 3, 1, None), extended_strengths(0.5, 2, 2, (0.7, 0.9))
+    (0.5, (0.5, 0.5, 0.7, 0.9))
+    """
+    if given is None:
+        if isinstance(own, Sequence):
+            raise ArgumentError(
+                f"strength has a value for each of {groups} groups and none for the next: give one number "
+                f"for all groups, or the next one's, such as more(model, strength={own[-1]:g})"
+            )
+        return own
+    given = checks.materialise(given)
+    if isinstance(given, list) and len(given) != more:
+        raise ArgumentError(
+            f"strength has {len(given)} values for {more} more groups: give one number, or {more}"
+        )
+    return (*checks.strengths(own, groups), *checks.strengths(given, more))
 
 
 def check_schedule(schedule: object) -> None:

@@ -75,13 +75,25 @@ def _choose_unique(groups: list[list[_Entry]], per_group: int) -> list[_Entry]:
 def _entries(pool: FinishedPool, scorer: Scorer) -> list[list[list[_Entry]]]:
     """[input][group][slot], without the empty slots."""
     lengths = (pool.tokens >= 0).sum(-1)
-    rank = scorer.final(pool.log_prob, lengths.clamp(min=1))
+    rank = _ranks(pool.log_prob, lengths, scorer)
     certified = torch.ones_like(pool.ended) if pool.certified is None else pool.certified
     columns = (pool.tokens, lengths, pool.log_prob, pool.score, pool.ended, certified, rank)
     return [
         [_group_entries(g, zip(*slots, strict=True)) for g, slots in enumerate(zip(*groups, strict=True))]
         for groups in zip(*(column.tolist() for column in columns), strict=True)
     ]
+
+
+def _ranks(log_prob: Tensor, lengths: Tensor, scorer: Scorer) -> Tensor:
+    """Return what the scorer makes of each log-probability, the same for equals wherever they stand.
+
+    Powers of a tensor of lengths may be rounded differently in different places. So lengths are taken one by
+    one.
+    """
+    rank = torch.zeros_like(log_prob)
+    for length in set(lengths.flatten().tolist()):
+        rank = torch.where(lengths == length, scorer.final(log_prob, max(length, 1)), rank)
+    return rank
 
 
 def _group_entries(group: int, slots: Iterable[tuple[Any, ...]]) -> list[_Entry]:

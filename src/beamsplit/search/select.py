@@ -105,7 +105,7 @@ class GroupPenalty:
     strengths: Tensor  # [group 1 1]
     not_earlier: Tensor  # [1 group group 1]: does the second not come before the first?
     finished: Tensor  # [batch group slot length] what these groups have finished in earlier steps
-    outside: Earlier | None  # what a group that steps alone has to avoid; n is batch
+    outside: Earlier | None  # what groups before all of these hold; n is batch
 
     def cost(
         self, beams: Beams, lists: Shortlist, asked: tuple[Tensor, Tensor], picked: _Choice | None
@@ -141,15 +141,16 @@ class GroupPenalty:
         return self.strengths.squeeze(2) * floor.to(dtype).view(beams.score.shape)
 
     def _earlier(self, beams: Beams, picked: _Choice | None) -> Earlier:
-        if self.outside is not None:
-            return self.outside
-        assert picked is not None
+        outside = None if self.outside is None else _for_each(self.outside, beams.score.shape[1])
+        if picked is None:
+            assert outside is not None
+            return outside
         ours = Earlier(
             self._seen(picked.tokens),
             lambda: self._seen(picked.spell(beams)),
             lambda: stack_sequences(ours.beams, self._seen(self.finished)),
         )
-        return ours
+        return ours if outside is None else _beside(outside, ours)
 
     def _seen(self, held: Tensor) -> Tensor:
         """Return what each group may see of the others: [batch group x ...] -> [batch*group group*x ...]."""
@@ -157,6 +158,28 @@ class GroupPenalty:
         seen = held.unsqueeze(1).masked_fill(not_earlier, -1)  # [batch group group x ...]
         batch, groups, _, x = seen.shape[:4]
         return seen.view(batch * groups, groups * x, *seen.shape[4:])
+
+
+def _for_each(earlier: Earlier, groups: int) -> Earlier:
+    """Return what each of so many groups sees of this: n is batch*group instead of batch."""
+    if groups == 1:
+        return earlier
+
+    def repeated(held: Tensor) -> Tensor:
+        return held.repeat_interleave(groups, dim=0)
+
+    return Earlier(
+        repeated(earlier.tokens), lambda: repeated(earlier.beams), lambda: repeated(earlier.sequences)
+    )
+
+
+def _beside(one: Earlier, other: Earlier) -> Earlier:
+    """Return what both hold."""
+    return Earlier(
+        torch.cat([one.tokens, other.tokens], dim=1),
+        lambda: torch.cat([one.beams, other.beams], dim=1),
+        lambda: stack_sequences(one.sequences, other.sequences),
+    )
 
 
 @dataclass(frozen=True, slots=True)

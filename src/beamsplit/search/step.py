@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,6 +27,8 @@ class Step:
     selections: tuple[Selection, ...]
     """What the groups did: one selection for all of them in lockstep, one for each if staggered."""
     assemble: Callable[[], list[Hypotheses]] = field(repr=False, compare=False)
+    memory: Callable[[], Any] | None = field(default=None, repr=False, compare=False)
+    """Returns what a strategy with a `resume` of its own needs to go on from here: plain data, and little."""
 
     @functools.cached_property
     def hypotheses(self) -> Results:

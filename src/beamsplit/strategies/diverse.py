@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from beamsplit import checks
 from beamsplit.diversity import Diversity, Hamming
-from beamsplit.search.plan import Plan, Schedule, check_schedule, check_term, own_strengths
+from beamsplit.search.plan import (
+    Plan,
+    Schedule,
+    check_schedule,
+    check_term,
+    extended_strengths,
+    own_strengths,
+)
 from beamsplit.search.rules import Maximise
 
 __all__ = ["DiverseBeamSearch"]
@@ -35,6 +42,15 @@ class DiverseBeamSearch:
         own_strengths(self, self.groups)
         check_term(self.diversity)
         check_schedule(self.schedule)
+
+    @property
+    def group_count(self) -> int:
+        return int(self.groups)
+
+    def extended(self, groups: int, strength: float | Sequence[float] | None = None) -> DiverseBeamSearch:
+        """Return the same strategy with so many groups more, which have this strength."""
+        strengths = extended_strengths(self.strength, self.group_count, groups, strength)
+        return replace(self, groups=self.group_count + groups, strength=strengths)
 
     def plan(self) -> Plan:
         return Plan(

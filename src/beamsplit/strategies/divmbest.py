@@ -16,7 +16,7 @@ from beamsplit.options import DecodeOptions
 from beamsplit.search.asks import Abilities, Ask, Search
 from beamsplit.search.frontier import Avoid
 from beamsplit.search.loop import lockstep
-from beamsplit.search.plan import Plan, check_term, own_strengths
+from beamsplit.search.plan import Plan, check_term, extended_strengths, own_strengths
 from beamsplit.search.results import rank_by
 from beamsplit.search.rules import Maximise
 from beamsplit.search.step import Step
@@ -49,6 +49,15 @@ class DivMBest:
     def kept_per_group(self) -> int:
         return 1
 
+    @property
+    def group_count(self) -> int:
+        return int(self.runs)
+
+    def extended(self, groups: int, strength: float | Sequence[float] | None = None) -> DivMBest:
+        """Return the same strategy with so many runs more, which have this strength."""
+        strengths = extended_strengths(self.strength, self.group_count, groups, strength)
+        return replace(self, runs=self.group_count + groups, strength=strengths)
+
     def plan(self, run: int = 0) -> Plan:
         """Return the plan of one run. The first has nothing to avoid."""
         return Plan(
@@ -61,11 +70,15 @@ class DivMBest:
 
     def search(self, options: DecodeOptions, abilities: Abilities) -> Search:
         """Run one beam search after another. Group g of the result is what run g has kept."""
-        kept: _Kept = []
-        doubtful: set[int] = set()  # inputs of which some choice was not certain: so is all that avoids it
+        return self.resume(options, abilities, _Memory())
+
+    def resume(self, options: DecodeOptions, abilities: Abilities, memory: Any) -> Search:
+        """Do the runs that are not in the memory of a search that is over."""
+        kept: _Kept = memory.kept
+        doubtful = set(memory.doubtful)
         every = replace(options, return_per_group=None, unique=False)
         steps_before = 0
-        for run in range(self.runs):
+        for run in range(memory.runs, self.runs):
             avoid = Avoid(_as_tensor(kept), _as_mask(doubtful, len(kept))) if run else None
             search = lockstep(self.plan(run), every, abilities, avoid)
             last = yield from _relay(search, _Run(run, steps_before, kept, options), doubtful)
@@ -73,6 +86,16 @@ class DivMBest:
                 return
             kept = _with_best(kept, last, run, options.unique)
             steps_before += last.number + 1
+
+
+@dataclass(frozen=True)
+class _Memory:
+    """What some runs have left behind."""
+
+    runs: int = 0
+    kept: _Kept = field(default_factory=list)
+    doubtful: frozenset[int] = frozenset()
+    """Inputs of which some choice was not certain: so is all that avoids it."""
 
 
 @dataclass(frozen=True)
@@ -84,17 +107,25 @@ class _Run:
     kept: _Kept
     options: DecodeOptions
 
-    def show(self, step: Step) -> Step:
+    def show(self, step: Step, doubtful: set[int]) -> Step:
         """Return the step as one of the whole search."""
         selections = tuple(
             replace(each, groups=range(self.number, self.number + 1)) for each in step.selections
         )
         number = self.steps_before + step.number
-        return replace(step, number=number, selections=selections, assemble=lambda: self._lists(step))
+        return replace(
+            step,
+            number=number,
+            selections=selections,
+            assemble=lambda: self._lists(step),
+            memory=lambda: _Memory(self.number + 1, self._kept_after(step), frozenset(doubtful)),
+        )
+
+    def _kept_after(self, step: Step) -> _Kept:
+        return _with_best(self.kept, step, self.number, self.options.unique)
 
     def _lists(self, step: Step) -> list[Hypotheses]:
-        rank = rank_by(self.options.ranking)
-        kept = _with_best(self.kept, step, self.number, self.options.unique)
+        rank, kept = rank_by(self.options.ranking), self._kept_after(step)
         return [Hypotheses.ordered(sorted(each, key=lambda h: -rank(h))) for each in kept]
 
 
@@ -112,7 +143,7 @@ def _relay(search: Search, run: _Run, doubtful: set[int]) -> Generator[Ask | Ste
         if isinstance(event, Step):
             if any(selection.doubt is not None for selection in event.selections):
                 doubtful.update(event.inputs[~event.certified].tolist())
-            last, event = event, run.show(event)
+            last, event = event, run.show(event, doubtful)
         reply = yield event
 
 

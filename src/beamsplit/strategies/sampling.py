@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -11,7 +11,15 @@ from torch import Tensor
 from beamsplit import checks
 from beamsplit.diversity import Diversity, Hamming
 from beamsplit.model import Shortlist
-from beamsplit.search.plan import Plan, Ranked, Schedule, check_schedule, check_term, own_strengths
+from beamsplit.search.plan import (
+    Plan,
+    Ranked,
+    Schedule,
+    check_schedule,
+    check_term,
+    extended_strengths,
+    own_strengths,
+)
 from beamsplit.search.shortlist import Scores
 
 __all__ = ["DiverseSampling", "Sampling"]
@@ -141,6 +149,15 @@ class DiverseSampling:
         check_term(self.diversity)
         check_schedule(self.schedule)
         self.plan()
+
+    @property
+    def group_count(self) -> int:
+        return int(self.groups)
+
+    def extended(self, groups: int, strength: float | Sequence[float] | None = None) -> DiverseSampling:
+        """Return the same strategy with so many groups more, which have this strength."""
+        strengths = extended_strengths(self.strength, self.group_count, groups, strength)
+        return replace(self, groups=self.group_count + groups, strength=strengths)
 
     def plan(self) -> Plan:
         return Plan(
