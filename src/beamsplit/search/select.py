@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,7 +19,7 @@ from torch import Tensor
 from beamsplit.diversity import Diversity, Earlier
 from beamsplit.errors import ArgumentError, TermError
 from beamsplit.model import Shortlist
-from beamsplit.search.plan import Ranked, Rule
+from beamsplit.search.plan import CodedRule, Ranked, Rule
 from beamsplit.search.state import Beams, append, stack_sequences, take
 
 __all__ = ["GroupPenalty", "Picks", "Selection", "settle", "split_ends"]
@@ -34,20 +35,21 @@ class Picks:
     score: Tensor  # of the whole prefix; -inf: no pick at all
     cost: Tensor  # what this token's penalty took off the score
     order: Tensor  # what they were picked by
+    code: Tensor | None = None  # what the token after them is drawn by, if their rule is a CodedRule
 
     def first(self, count: int) -> Picks:
         """Return the best `count`."""
         if count >= self.token.shape[2]:
             return self
-        return Picks(*(values[..., :count] for values in self._columns))
+        return Picks(*(None if values is None else values[..., :count] for values in self._columns))
 
     def take(self, slots: Tensor) -> Picks:
         """Return those in these slots [batch group n]."""
-        return Picks(*(values.gather(2, slots) for values in self._columns))
+        return Picks(*(None if values is None else values.gather(2, slots) for values in self._columns))
 
     @property
-    def _columns(self) -> tuple[Tensor, ...]:
-        return self.parent, self.token, self.log_prob, self.score, self.cost, self.order
+    def _columns(self) -> tuple[Any, ...]:
+        return self.parent, self.token, self.log_prob, self.score, self.cost, self.order, self.code
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +188,11 @@ def settle(
         cost, least = _settled_cost(rule, beams, lists, ranked.order, penalty)
     order = ranked.order if cost is None else ranked.order - cost
     bound = ranked.bound if least is None else ranked.bound - least
-    slots = rule.pick(order, count)
-    return _picks(beams, lists, ranked, order, slots, cost), bound
+    if beams.code is None:
+        return _picks(beams, lists, ranked, order, rule.pick(order, count), cost), bound
+    assert isinstance(rule, CodedRule)
+    slots, code = rule.draw(order)
+    return replace(_picks(beams, lists, ranked, order, slots, cost), code=code), bound
 
 
 def _settled_cost(

@@ -1,4 +1,4 @@
-"""The distribution that samplers draw from: the model's after temperature, without its least likely tokens."""
+"""The distribution that samplers draw from: the model's after temperature, without unlikely tokens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ __all__ = ["Truncation"]
 
 @dataclass(frozen=True)
 class Truncation:
-    """Temperature, then top_k, min_p and top_p. Tokens as likely as the last one admitted are admitted too."""
+    """Temperature, then top_k, min_p and top_p.
+
+    Tokens as likely as the last one admitted are admitted too.
+    """
 
     temperature: float
     top_k: int | None
