@@ -53,7 +53,7 @@ def gumbel(keys: Tensor, size: int, dtype: torch.dtype) -> Tensor:
 
 def uniform(keys: Tensor) -> Tensor:
     """Return a float64 number in [0, 1) for each key: a multiple of 2**-53."""
-    return _shifted(mix(keys + _GOLDEN), 11).double() * 2.0**-53
+    return _shifted(mix(keys), 11).double() * 2.0**-53
 
 
 def mix(x: Tensor) -> Tensor:

@@ -75,18 +75,18 @@ class Rule(Protocol):
 
 @runtime_checkable
 class CodedRule(Rule, Protocol):
-    """A rule by which every beam draws for itself, with a number in [0, 1) that it carries: its code.
+    """A rule by which every beam draws for itself, by a few numbers that it carries: its code.
 
-    What the draw leaves of the code is the code of the extension. Lists always hold the whole vocabulary.
-    Codes and random numbers are float64, [batch group beam].
+    What a draw leaves of the code is the code of the extension. Lists always hold the whole vocabulary.
+    Codes are float64, [batch group beam n], where n is up to the rule.
     """
 
     def root_codes(self, shift: Tensor, beams: int) -> Tensor:
-        """Return the codes that beams begin with, given a random number for each group [batch group 1]."""
+        """Return the codes that beams begin with, given a number in [0, 1) for each group [batch group 1]."""
         ...
 
     def holding(self, code: Tensor, fresh: Tensor) -> CodedRule:
-        """Return the rule for beams with these codes, and with fresh random numbers for this step."""
+        """Return the rule for beams with these codes, and random numbers in [0, 1) [batch group beam]."""
         ...
 
     def draw(self, order: Tensor) -> tuple[Tensor, Tensor]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -35,21 +34,23 @@ class Picks:
     score: Tensor  # of the whole prefix; -inf: no pick at all
     cost: Tensor  # what this token's penalty took off the score
     order: Tensor  # what they were picked by
-    code: Tensor | None = None  # what the token after them is drawn by, if their rule is a CodedRule
+    code: Tensor | None = None  # [batch group pick n] what the next token is drawn by, for a CodedRule
 
     def first(self, count: int) -> Picks:
         """Return the best `count`."""
         if count >= self.token.shape[2]:
             return self
-        return Picks(*(None if values is None else values[..., :count] for values in self._columns))
+        kept = Picks(*(values[..., :count] for values in self._columns))
+        return kept if self.code is None else replace(kept, code=self.code[:, :, :count])
 
     def take(self, slots: Tensor) -> Picks:
         """Return those in these slots [batch group n]."""
-        return Picks(*(None if values is None else values.gather(2, slots) for values in self._columns))
+        taken = Picks(*(values.gather(2, slots) for values in self._columns))
+        return taken if self.code is None else replace(taken, code=take(self.code, slots))
 
     @property
-    def _columns(self) -> tuple[Any, ...]:
-        return self.parent, self.token, self.log_prob, self.score, self.cost, self.order, self.code
+    def _columns(self) -> tuple[Tensor, ...]:
+        return self.parent, self.token, self.log_prob, self.score, self.cost, self.order
 
 
 @dataclass(frozen=True, slots=True)

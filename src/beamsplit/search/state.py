@@ -25,7 +25,7 @@ class Beams:
     tokens: Tensor  # [batch group beam time]
     log_prob: Tensor  # [batch group beam] the model's, never touched by a penalty
     score: Tensor  # [batch group beam] what the search maximises
-    code: Tensor | None = None  # [batch group beam] in [0, 1), what the next token is drawn by; see CodedRule
+    code: Tensor | None = None  # [batch group beam n] what the next token is drawn by, for a CodedRule
 
     @classmethod
     def roots(cls, score: Tensor, code: Tensor | None = None) -> Beams:

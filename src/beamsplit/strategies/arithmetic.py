@@ -17,27 +17,23 @@ from beamsplit.strategies.truncation import Truncation
 
 __all__ = ["ArithmeticSampling", "DiverseArithmeticSampling"]
 
-_CELL = 2.0**-53  # codes are multiples of it
-_LAST = 1 - _CELL  # the largest code
-
-
-@dataclass(frozen=True)
-class _Codes:
-    """What the beams draw by in one step. [batch group beam], float64"""
-
-    code: Tensor  # in [0, 1)
-    fresh: Tensor  # random numbers in [0, 1)
+_LAST = 1 - 2.0**-53  # the largest number below 1
 
 
 @dataclass(frozen=True)
 class _DrawByCode:
-    """Extend every beam by the token in whose part of the unit interval its code lies.
+    """Extend every beam by the token in whose part of the unit interval the beam's code lies.
 
-    Tokens divide the interval in the order of their ids, each having a part as long as its probability.
+    Tokens divide the interval in the order of their ids, each having a part as long as its probability. This
+    part is then stretched to the whole interval, and the code with it. A beam also carries the gap between
+    two codes, stretched as well. If that is 1 or more, no other sample can have the same prefix. Then where
+    the code lies is as good as random, and a random number is used in its place. Otherwise stretching would
+    soon leave nothing of a code but rounding errors, its own and the model's.
     """
 
     truncation: Truncation
-    held: _Codes | None = None
+    code: Tensor | None = None  # [batch group beam], in [0, 1)
+    gap: Tensor | None = None  # [batch group beam] between two codes
 
     noisy = False
     needs_model_distribution = False
@@ -46,10 +42,12 @@ class _DrawByCode:
         return torch.zeros_like(noise)
 
     def root_codes(self, shift: Tensor, beams: int) -> Tensor:
-        return (torch.arange(beams, dtype=shift.dtype, device=shift.device) / beams + shift) % 1.0
+        code = (torch.arange(beams, dtype=shift.dtype, device=shift.device) / beams + shift) % 1.0
+        return torch.stack([code, torch.full_like(code, 1 / beams)], dim=-1)
 
     def holding(self, code: Tensor, fresh: Tensor) -> _DrawByCode:
-        return replace(self, held=_Codes(code, fresh))
+        inherited, gap = code.unbind(-1)
+        return replace(self, code=torch.where(gap < 1, inherited, fresh), gap=gap)
 
     def survivors(self, beams: int) -> int:
         return 1
@@ -67,19 +65,21 @@ class _DrawByCode:
         return self.draw(order)[0]
 
     def draw(self, order: Tensor) -> tuple[Tensor, Tensor]:
-        assert self.held is not None, "a search gives the rule its codes"
-        token, code = _decode(_running_weights(order), self.held)
+        assert self.code is not None, "a search gives the rule its codes"
+        assert self.gap is not None
+        token, code, share = _decode(_running_weights(order), self.code)
         beams, width = order.shape[-2:]
-        return token + torch.arange(beams, device=order.device) * width, code
+        slots = token + torch.arange(beams, device=order.device) * width
+        return slots, torch.stack([code, self.gap / share], dim=-1)
 
     def secure(self, picked: Tensor, worst: Tensor, bound: Tensor) -> Tensor:
         return (bound == -torch.inf).all(-1)  # that is, where nothing was left out
 
 
 def _running_weights(order: Tensor) -> Tensor:
-    """Return [... vocab] the sum of each token's weight, exp(order), and of those before it.
+    """Return [... vocab] the sum of each token's weight, exp(order), and of those before it, in float64.
 
-    Weights are relative to the largest. It is all in float64.
+    Weights are relative to the largest.
     """
     largest = order.amax(-1, keepdim=True).clamp(min=torch.finfo(order.dtype).min)  # not -inf: no NaN
     weight = (order - largest).double().exp_()
@@ -90,21 +90,18 @@ def _running_weights(order: Tensor) -> Tensor:
     return until.masked_fill_(weight == 0, 0.0).cummax(-1).values
 
 
-def _decode(until: Tensor, held: _Codes) -> tuple[Tensor, Tensor]:
-    """Return the tokens whose parts the codes lie in, and where in these parts: new codes.
+def _decode(until: Tensor, code: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the tokens whose parts the codes lie in, where in these parts, and how long these are.
 
-    Stretching a part of length p to the whole interval leaves 1/p cells between two codes that were
-    neighbours. Fresh random bits choose among these, so a code never runs out of bits.
+    [... vocab], [...] -> [...]. Where no token has any weight, what is returned means nothing.
     """
     total = until[..., -1:]
-    target = torch.minimum(held.code.unsqueeze(-1) * total, torch.nextafter(total, torch.zeros_like(total)))
+    target = torch.minimum(code.unsqueeze(-1) * total, torch.nextafter(total, torch.zeros_like(total)))
     token = torch.searchsorted(until, target, right=True).clamp(max=until.shape[-1] - 1)
     begin = until.gather(-1, (token - 1).clamp(min=0)).masked_fill(token == 0, 0.0)
     length = until.gather(-1, token) - begin
-    inside = (target - begin) / length
-    chosen = (held.fresh.unsqueeze(-1) * total / length).floor()
-    code = (inside + chosen * _CELL).nan_to_num(0.0).clamp(0.0, _LAST)  # NaN where nothing can be drawn
-    return token.squeeze(-1), code.squeeze(-1)
+    inside = ((target - begin) / length).clamp(0.0, _LAST)
+    return token.squeeze(-1), inside.squeeze(-1), (length / total).squeeze(-1)
 
 
 @dataclass(frozen=True, kw_only=True)
