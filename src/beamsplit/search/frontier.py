@@ -272,7 +272,7 @@ def _root_scores(setting: Setting, seeds: Tensor, groups: range) -> Tensor:
 
 
 def _root_codes(setting: Setting, seeds: Tensor, groups: range) -> Tensor | None:
-    """Return the codes that beams begin with [batch group beam]; None if the rule has none."""
+    """Return the codes that beams begin with [batch group beam n]; None if the rule has none."""
     rule, beams = setting.plan.rule, setting.plan.beams_per_group
     if not isinstance(rule, CodedRule):
         return None

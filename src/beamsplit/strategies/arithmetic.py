@@ -79,10 +79,9 @@ class _DrawByCode:
 def _running_weights(order: Tensor) -> Tensor:
     """Return [... vocab] the sum of each token's weight, exp(order), and of those before it, in float64.
 
-    Weights are relative to the largest.
+    Weights are relative to the largest, and NaN where no token has any.
     """
-    largest = order.amax(-1, keepdim=True).clamp(min=torch.finfo(order.dtype).min)  # not -inf: no NaN
-    weight = (order - largest).double().exp_()
+    weight = (order - order.amax(-1, keepdim=True)).double().exp_()
     until = weight.cumsum(-1)
     if until.device.type == "cpu":  # where numbers are added up one after another
         return until
@@ -96,11 +95,11 @@ def _decode(until: Tensor, code: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     [... vocab], [...] -> [...]. Where no token has any weight, what is returned means nothing.
     """
     total = until[..., -1:]
-    target = torch.minimum(code.unsqueeze(-1) * total, torch.nextafter(total, torch.zeros_like(total)))
+    target = code.unsqueeze(-1) * total  # below it, since a code is below 1 by 2**-53 at least
     token = torch.searchsorted(until, target, right=True).clamp(max=until.shape[-1] - 1)
     begin = until.gather(-1, (token - 1).clamp(min=0)).masked_fill(token == 0, 0.0)
     length = until.gather(-1, token) - begin
-    inside = ((target - begin) / length).clamp(0.0, _LAST)
+    inside = ((target - begin) / length).clamp(max=_LAST)
     return token.squeeze(-1), inside.squeeze(-1), (length / total).squeeze(-1)
 
 
