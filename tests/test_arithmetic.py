@@ -18,6 +18,7 @@ from torch import Tensor
 from beamsplit import ArithmeticSampling, DiverseArithmeticSampling, FunctionModel, Hypotheses, decode, steps
 from beamsplit.search import noise
 from beamsplit.search.plan import CodedRule
+from beamsplit.strategies.arithmetic import without_dips
 from beamsplit.testing import MarkovModel, PrefixHashModel, exhaustive_search
 from search.cases import every_schedule, law, normal
 from test_strategies import HALVE, SLOPE, alone, assert_follows, by_hand, close, draw, markov
@@ -301,6 +302,12 @@ def test_the_models_rounding_errors_do_not_grow_from_token_to_token() -> None:
         by_code(model(100), strategy, max_length=12, inputs=range(20)) for model in (PrefixHashModel, Rounded)
     ]
     assert torch.equal(*drawn)
+
+
+def test_sums_that_rounding_has_bent_are_mended() -> None:
+    # In thousandths. The third token has no weight, and the fourth's sum is less than the second's.
+    weight, until = torch.tensor([[100, 300, 0, 1, 599], [100, 400, 402, 399, 1000]])
+    assert without_dips(until, weight).tolist() == [100, 400, 400, 400, 1000]
 
 
 # Random numbers

@@ -83,10 +83,16 @@ def _running_weights(order: Tensor) -> Tensor:
     """
     weight = (order - order.amax(-1, keepdim=True)).double().exp_()
     until = weight.cumsum(-1)
-    if until.device.type == "cpu":  # where numbers are added up one after another
-        return until
-    # Elsewhere rounding may let a sum be smaller than the one before, or grow by a token without weight.
-    return until.masked_fill_(weight == 0, 0.0).cummax(-1).values
+    # A CPU adds up one after another.
+    return until if until.device.type == "cpu" else without_dips(until, weight)
+
+
+def without_dips(until: Tensor, weight: Tensor) -> Tensor:
+    """Return sums [... vocab] that never fall, and do not rise where a token has no weight.
+
+    Those of a GPU may, by their rounding: it adds up parts of a row first.
+    """
+    return until.masked_fill(weight == 0, 0.0).cummax(-1).values
 
 
 def _decode(until: Tensor, code: Tensor) -> tuple[Tensor, Tensor, Tensor]:
