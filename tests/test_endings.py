@@ -12,6 +12,7 @@ from beamsplit import (
     AntiLanguageModel,
     ArgumentError,
     BeamSearch,
+    DiverseArithmeticSampling,
     DiverseBeamSearch,
     DiverseSampling,
     DivMBest,
@@ -29,6 +30,7 @@ STRATEGIES: list[Strategy] = [
     DiverseBeamSearch(groups=2, beams_per_group=2, strength=0.5),
     DiverseBeamSearch(groups=3, beams_per_group=1, strength=0.5, schedule="staggered"),
     DiverseSampling(groups=2, samples_per_group=2),
+    DiverseArithmeticSampling(groups=2, samples_per_group=2),
     DivMBest(runs=2, beams=2),
 ]
 

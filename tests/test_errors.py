@@ -16,9 +16,11 @@ import beamsplit
 from beamsplit import (
     AntiLanguageModel,
     ArgumentError,
+    ArithmeticSampling,
     BeamSearch,
     BeamsplitError,
     Cumulative,
+    DiverseArithmeticSampling,
     DiverseBeamSearch,
     DiverseSampling,
     DiverseSiblings,
@@ -76,6 +78,10 @@ COUNTS = [
     (DiverseBeamSearch, {"groups": 2, "beams_per_group": 2}, "beams_per_group"),
     (DiverseSampling, {"groups": 2}, "groups"),
     (DiverseSampling, {"groups": 2, "samples_per_group": 2}, "samples_per_group"),
+    (ArithmeticSampling, {"samples": 2}, "samples"),
+    (ArithmeticSampling, {"samples": 2, "top_k": 2}, "top_k"),
+    (DiverseArithmeticSampling, {"groups": 2, "samples_per_group": 2}, "groups"),
+    (DiverseArithmeticSampling, {"groups": 2, "samples_per_group": 2}, "samples_per_group"),
     (DiverseSiblings, {"beams": 2, "rate": 1.0}, "beams"),
     (DivMBest, {"runs": 2, "beams": 2}, "runs"),
     (DivMBest, {"runs": 2, "beams": 2}, "beams"),
@@ -131,6 +137,7 @@ def test_min_length_must_fit_into_max_length() -> None:
 NUMBERS = [
     (DiverseBeamSearch, {"groups": 2}, "strength"),
     (DiverseSampling, {"groups": 2}, "strength"),
+    (DiverseArithmeticSampling, {"groups": 2, "samples_per_group": 2}, "strength"),
     (DivMBest, {"runs": 2, "beams": 2}, "strength"),
     (DiverseSiblings, {"beams": 2}, "rate"),
     (LengthNormalised, {}, "alpha"),
@@ -168,6 +175,7 @@ def test_anti_language_models_check_their_strength_and_reach() -> None:
     [
         (DiverseBeamSearch, {"groups": 3}),
         (DiverseSampling, {"groups": 3}),
+        (DiverseArithmeticSampling, {"groups": 3, "samples_per_group": 2}),
         (DivMBest, {"runs": 3, "beams": 1}),
     ],
 )
@@ -186,12 +194,20 @@ def test_a_bad_strength_of_a_group_is_pointed_out(value: Any) -> None:
     expect(ArgumentError, pattern, lambda: DiverseBeamSearch(groups=3, strength=[0.5, 0.5, value]))
 
 
+SAMPLERS: dict[Any, dict[str, int]] = {
+    Sampling: {"samples": 1},
+    DiverseSampling: {"groups": 1},
+    ArithmeticSampling: {"samples": 1},
+    DiverseArithmeticSampling: {"groups": 1, "samples_per_group": 1},
+}
+
+
 @pytest.mark.parametrize("value", [0, 0.0, -1.0, NAN, INF, True, "1", None])
-@pytest.mark.parametrize("make", [Sampling, DiverseSampling])
+@pytest.mark.parametrize("make", SAMPLERS)
 def test_a_sampling_temperature_is_above_zero_and_greedy_is_elsewhere(
     make: Callable[..., object], value: Any
 ) -> None:
-    count = {"samples": 1} if make is Sampling else {"groups": 1}
+    count = SAMPLERS[make]
     pattern = (
         rf"^temperature must be a finite number above 0, not {re.escape(repr(value))}.*BeamSearch\(beams=1\)"
     )
@@ -206,11 +222,11 @@ def test_a_cumulative_temperature_is_above_zero(value: float) -> None:
 
 @pytest.mark.parametrize("value", [0.0, -0.1, 1.01, NAN, INF, True, "1"])
 @pytest.mark.parametrize("name", ["top_p", "min_p"])
-@pytest.mark.parametrize("make", [Sampling, DiverseSampling])
+@pytest.mark.parametrize("make", SAMPLERS)
 def test_shares_of_probability_lie_between_zero_and_one(
     make: Callable[..., object], name: str, value: Any
 ) -> None:
-    count = {"samples": 1} if make is Sampling else {"groups": 1}
+    count = SAMPLERS[make]
     make(**count, **{name: 1.0})
     pattern = rf"^{name} must be above 0 and at most 1, not {re.escape(repr(value))}"
     expect(ArgumentError, pattern, lambda: make(**count, **{name: value}))
@@ -225,11 +241,18 @@ def test_a_scorer_stops_in_one_of_two_ways(value: Any) -> None:
 # Schedules
 
 
-@pytest.mark.parametrize("make", [DiverseBeamSearch, DiverseSampling])
+@pytest.mark.parametrize(
+    ("make", "settings"),
+    [
+        (DiverseBeamSearch, {"groups": 2}),
+        (DiverseSampling, {"groups": 2}),
+        (DiverseArithmeticSampling, {"groups": 2, "samples_per_group": 1}),
+    ],
+)
 @pytest.mark.parametrize("value", ["parallel", "", None, True])
-def test_there_are_two_schedules(make: Callable[..., object], value: Any) -> None:
+def test_there_are_two_schedules(make: Callable[..., object], settings: dict[str, int], value: Any) -> None:
     pattern = rf"^schedule must be 'lockstep' or 'staggered', not {re.escape(repr(value))}"
-    expect(ArgumentError, pattern, lambda: make(groups=2, schedule=value))
+    expect(ArgumentError, pattern, lambda: make(**settings, schedule=value))
 
 
 STAGGERED = DiverseBeamSearch(groups=2, schedule="staggered")
@@ -301,6 +324,8 @@ STRATEGIES = [
     Sampling(samples=2),
     Sampling(samples=2, temperature=0.7, top_k=2, top_p=0.9, min_p=0.1),
     DiverseSampling(groups=2),
+    ArithmeticSampling(samples=2),
+    DiverseArithmeticSampling(groups=2, samples_per_group=1, top_p=0.9),
     StochasticBeamSearch(beams=2),
 ]
 
@@ -507,6 +532,7 @@ def test_only_a_hard_term_can_be_softened(of: Any) -> None:
 WITH_A_TERM: list[Callable[[Any], object]] = [
     lambda term: DiverseBeamSearch(groups=2, diversity=term),
     lambda term: DiverseSampling(groups=2, diversity=term),
+    lambda term: DiverseArithmeticSampling(groups=2, samples_per_group=1, diversity=term),
     lambda term: DivMBest(runs=2, beams=2, diversity=term),
 ]
 
@@ -546,6 +572,7 @@ WITH_A_BAD_TERM: list[Any] = [
     lambda term: DiverseBeamSearch(groups=2, diversity=term, strength=2.0),
     lambda term: DiverseBeamSearch(groups=2, diversity=term, strength=2.0, schedule="staggered"),
     lambda term: DiverseSampling(groups=2, diversity=term, strength=2.0),
+    lambda term: DiverseArithmeticSampling(groups=2, samples_per_group=1, diversity=term, strength=2.0),
     lambda term: DivMBest(runs=2, beams=2, diversity=term, strength=2.0),
 ]
 

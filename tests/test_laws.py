@@ -16,7 +16,9 @@ from torch import Tensor
 
 from beamsplit import (
     AntiLanguageModel,
+    ArithmeticSampling,
     BeamSearch,
+    DiverseArithmeticSampling,
     DiverseBeamSearch,
     DiverseSampling,
     DiverseSiblings,
@@ -100,6 +102,12 @@ RANDOM: dict[str, StrategyMaker] = {
     "diverse-sampling": lambda _: DiverseSampling(groups=3, samples_per_group=2, strength=2.0),
     "diverse-nucleus": lambda _: DiverseSampling(groups=3, strength=2.0, top_p=0.8, diversity=NGram(n=1)),
     "staggered-sampling": lambda _: DiverseSampling(groups=3, samples_per_group=2, schedule="staggered"),
+    "arithmetic": lambda _: ArithmeticSampling(samples=4),
+    "truncated-arithmetic": lambda _: ArithmeticSampling(samples=4, temperature=1.3, top_k=5, top_p=0.9),
+    "diverse-arithmetic": lambda _: DiverseArithmeticSampling(groups=3, samples_per_group=2, strength=2.0),
+    "staggered-arithmetic": lambda _: DiverseArithmeticSampling(
+        groups=3, samples_per_group=2, diversity=NGram(n=1), schedule="staggered"
+    ),
 }
 EVERY = MAXIMISING | RANDOM
 
@@ -177,11 +185,16 @@ def test_groups_do_not_depend_on_later_groups(term: str, case: Case, beams: int,
         assert found.groups[:2] == expected.groups
 
 
+@pytest.mark.parametrize(
+    ("single", "grouped"), [(Sampling, DiverseSampling), (ArithmeticSampling, DiverseArithmeticSampling)]
+)
 @law
 @given(case=cases, seed=st.integers(0, 99))
-def test_the_first_group_of_samples_does_not_depend_on_later_ones(case: Case, seed: int) -> None:
-    alone = _search(case, Sampling(samples=2), seed=seed)
-    diverse = DiverseSampling(groups=3, samples_per_group=2, strength=5.0)
+def test_the_first_group_of_samples_does_not_depend_on_later_ones(
+    single: Callable[..., Strategy], grouped: Callable[..., Strategy], case: Case, seed: int
+) -> None:
+    alone = _search(case, single(samples=2), seed=seed)
+    diverse = grouped(groups=3, samples_per_group=2, strength=5.0)
     for found, expected in zip(_search(case, diverse, seed=seed), alone, strict=True):
         assert _content(found.groups[0]) == _content(expected.groups[0])
 
@@ -315,14 +328,21 @@ def test_staggered_is_lockstep(
     assert _search(case, staggered, **limits.options) == _search(case, lockstep, **limits.options)
 
 
+@pytest.mark.parametrize("kind", [DiverseSampling, DiverseArithmeticSampling])
 @every_term
 @settings(law, max_examples=8)
 @given(case=cases, limits=bounds, groups=st.integers(2, 4), samples=beams_of, strength=strengths)
 def test_staggered_is_lockstep_for_samples(
-    term: str, case: Case, limits: Bounds, groups: int, samples: int, strength: float
+    kind: Callable[..., Strategy],
+    term: str,
+    case: Case,
+    limits: Bounds,
+    groups: int,
+    samples: int,
+    strength: float,
 ) -> None:
     lockstep, staggered = (
-        DiverseSampling(
+        kind(
             groups=groups,
             samples_per_group=samples,
             strength=strength,
@@ -334,13 +354,16 @@ def test_staggered_is_lockstep_for_samples(
     assert _search(case, staggered, **limits.options) == _search(case, lockstep, **limits.options)
 
 
+@pytest.mark.parametrize("kind", [DiverseSampling, DiverseArithmeticSampling])
 @law
 @given(case=cases, limits=bounds)
-def test_staggered_is_lockstep_when_groups_of_samples_end_early(case: Case, limits: Bounds) -> None:
+def test_staggered_is_lockstep_when_groups_of_samples_end_early(
+    kind: Callable[..., Strategy], case: Case, limits: Bounds
+) -> None:
     """Half the vocabulary ends a sequence, so that a group is often done while those behind it go on."""
     options = {**limits.options, "end": list(range(case.vocabulary // 2)), "max_length": 7}
     lockstep, staggered = (
-        DiverseSampling(groups=4, samples_per_group=1, strength=1.0, schedule=schedule)
+        kind(groups=4, samples_per_group=1, strength=1.0, schedule=schedule)
         for schedule in ("lockstep", "staggered")
     )
     assert _search(case, staggered, **options) == _search(case, lockstep, **options)
@@ -637,7 +660,10 @@ def _assert_moves_reach(turns: list[Step], result: list[Hypotheses]) -> None:
             assert _Point(h.tokens, h.log_prob, h.score) in reached[place, h.group]
 
 
-@pytest.mark.parametrize("name", [*DIVERSE, "staggered", "divmbest", "diverse-sampling", "ancestral"])
+@pytest.mark.parametrize(
+    "name",
+    [*DIVERSE, "staggered", "divmbest", "diverse-sampling", "ancestral", "arithmetic", "diverse-arithmetic"],
+)
 @law_of_each
 @given(case=cases)
 def test_a_move_costs_what_it_takes_off_the_score(name: str, case: Case) -> None:

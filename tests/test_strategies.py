@@ -17,8 +17,10 @@ import torch
 
 from beamsplit import (
     AntiLanguageModel,
+    ArithmeticSampling,
     BeamSearch,
     Cumulative,
+    DiverseArithmeticSampling,
     DiverseBeamSearch,
     DiverseSampling,
     DiverseSiblings,
@@ -486,6 +488,10 @@ def test_penalties_and_guidance_add_up(schedule: Any) -> None:
 # Sampling
 
 MANY = 2500
+every_sampler = pytest.mark.parametrize("sampler", [Sampling, ArithmeticSampling])
+every_grouped_sampler = pytest.mark.parametrize("sampler", [DiverseSampling, DiverseArithmeticSampling])
+
+Sampler = Callable[..., Strategy]
 
 
 def draw(
@@ -535,8 +541,9 @@ def test_the_test_for_a_distribution_can_fail() -> None:
     assert _chi_square(Counter(drawn), off_by_a_twentieth, len(drawn)) > _critical(3)
 
 
-def test_samples_follow_the_model() -> None:
-    drawn = first_tokens(draw(Sampling(samples=1), alone(SLOPE)))
+@every_sampler
+def test_samples_follow_the_model(sampler: Sampler) -> None:
+    drawn = first_tokens(draw(sampler(samples=1), alone(SLOPE)))
     assert_follows(drawn, dict(enumerate(SLOPE)))
 
 
@@ -546,12 +553,13 @@ def test_samples_of_one_input_follow_the_model_too() -> None:
     assert_follows(drawn, dict(enumerate(SLOPE)))
 
 
-def test_sampled_sequences_follow_the_model() -> None:
+@every_sampler
+def test_sampled_sequences_follow_the_model(sampler: Sampler) -> None:
     # With ends: every sequence there is, at its probability. Scores are log-probabilities.
     expected = {
         h.tokens: math.exp(h.log_prob) for h in exhaustive_search(markov(ENDING), [0], max_length=3, end=0)[0]
     }
-    found = [h for each in draw(Sampling(samples=2), ENDING, max_length=3, end=0) for h in each]
+    found = [h for each in draw(sampler(samples=2), ENDING, max_length=3, end=0) for h in each]
     assert len(found) == 2 * MANY
     assert_follows([h.tokens for h in found], expected)
     assert all(h.score == h.log_prob == pytest.approx(math.log(expected[h.tokens])) for h in found)
@@ -570,24 +578,27 @@ def test_two_samples_of_one_input_are_independent() -> None:
     )
 
 
-def test_tokens_at_different_times_are_independent() -> None:
-    found = draw(Sampling(samples=1), alone(SLOPE), max_length=2)
+@every_sampler
+def test_tokens_at_different_times_are_independent(sampler: Sampler) -> None:
+    found = draw(sampler(samples=1), alone(SLOPE), max_length=2)
     expected = {(i, j): SLOPE[i] * SLOPE[j] for i in range(4) for j in range(4)}
     assert_follows([h.tokens for each in found for h in each], expected)
 
 
+@every_sampler
 @pytest.mark.parametrize("width", [1, 2, 3])
-def test_samples_do_not_depend_on_the_width_of_lists(width: int) -> None:
-    strategy = Sampling(samples=3, temperature=1.3)
+def test_samples_do_not_depend_on_the_width_of_lists(sampler: Sampler, width: int) -> None:
+    strategy = sampler(samples=3, temperature=1.3)
     whole = draw(strategy, LETTERS, max_length=4, many=50, end=0)
     assert draw(strategy, LETTERS, max_length=4, many=50, end=0, list_width=width) == whole
 
 
+@every_sampler
 @pytest.mark.parametrize("temperature", [0.5, 2.0])
-def test_temperature_sharpens_and_flattens(temperature: float) -> None:
+def test_temperature_sharpens_and_flattens(sampler: Sampler, temperature: float) -> None:
     # At 1/2 probabilities are squared, .16 .09 .04 .01, at 2 their roots are taken; then normalised.
     powers = [p ** (1 / temperature) for p in SLOPE]
-    found = draw(Sampling(samples=1, temperature=temperature), alone(SLOPE))
+    found = draw(sampler(samples=1, temperature=temperature), alone(SLOPE))
     assert_follows(first_tokens(found), {i: p / sum(powers) for i, p in enumerate(powers)})
     # What is reported is the model's own.
     assert all(h.log_prob == pytest.approx(math.log(SLOPE[h.tokens[0]])) for each in found for h in each)
@@ -596,6 +607,7 @@ def test_temperature_sharpens_and_flattens(temperature: float) -> None:
 TIED = (0.4, 0.2, 0.2, 0.2)
 
 
+@every_sampler
 @pytest.mark.parametrize(
     ("probabilities", "options", "admitted"),
     [
@@ -627,9 +639,9 @@ TIED = (0.4, 0.2, 0.2, 0.2)
     ],
 )
 def test_truncation_admits_these_and_no_others(
-    probabilities: Sequence[float], options: dict[str, Any], admitted: set[int]
+    sampler: Sampler, probabilities: Sequence[float], options: dict[str, Any], admitted: set[int]
 ) -> None:
-    drawn = first_tokens(draw(Sampling(samples=1, **options), alone(probabilities)))
+    drawn = first_tokens(draw(sampler(samples=1, **options), alone(probabilities)))
     assert set(drawn) == admitted
     mass = sum(probabilities[i] for i in admitted)
     assert_follows(drawn, {i: probabilities[i] / mass for i in admitted})
@@ -643,8 +655,9 @@ def test_temperature_comes_before_truncation() -> None:
     assert set(first_tokens(draw(Sampling(samples=1, top_p=0.5), alone(SLOPE), many=300))) == {0, 1}
 
 
-def test_an_input_draws_the_same_in_any_company() -> None:
-    strategy = Sampling(samples=3)
+@every_sampler
+def test_an_input_draws_the_same_in_any_company(sampler: Sampler) -> None:
+    strategy = sampler(samples=3)
     batch = draw(strategy, LETTERS, max_length=4, many=5, seed=[7, 8, 9, 8, 7], end=0)
     (alone_,) = draw(strategy, LETTERS, max_length=4, many=1, seed=9, end=0)
     assert batch[2] == alone_
@@ -652,8 +665,11 @@ def test_an_input_draws_the_same_in_any_company() -> None:
     assert batch[0] != batch[1]
 
 
-def test_one_seed_serves_a_whole_batch_and_neighbouring_seeds_have_nothing_in_common() -> None:
-    strategy = Sampling(samples=3)
+@every_sampler
+def test_one_seed_serves_a_whole_batch_and_neighbouring_seeds_have_nothing_in_common(
+    sampler: Sampler,
+) -> None:
+    strategy = sampler(samples=3)
     five, six = (draw(strategy, LETTERS, max_length=6, many=3, seed=seed) for seed in (5, 6))
     assert five[0] == draw(strategy, LETTERS, max_length=6, many=1, seed=[5])[0]
     # Were the place in the batch simply added to the seed, input 1 of seed 5 would be input 0 of seed 6.
@@ -686,65 +702,77 @@ def joint(
     [(0.0, 1.0), (HALVE, 0.5), (QUARTER, 0.25), (1e6, 0.0)],
 )
 @pytest.mark.parametrize("schedule", ["lockstep", "staggered"])
+@every_grouped_sampler
 def test_groups_draw_from_the_model_times_the_penalty(
-    strength: float, repeated: float, schedule: Any
+    sampler: Sampler, strength: float, repeated: float, schedule: Any
 ) -> None:
-    found = draw(DiverseSampling(groups=2, strength=strength, schedule=schedule), alone(SLOPE))
+    strategy = sampler(groups=2, samples_per_group=1, strength=strength, schedule=schedule)
+    found = draw(strategy, alone(SLOPE))
     assert_follows(pairs_of_groups(found), joint(lambda said, token: repeated if said == token else 1.0))
 
 
-def test_with_huge_strength_groups_share_no_token_at_any_step() -> None:
-    found = draw(DiverseSampling(groups=3, strength=1e6), alone(SLOPE), max_length=5, many=200)
+@every_grouped_sampler
+def test_with_huge_strength_groups_share_no_token_at_any_step(sampler: Sampler) -> None:
+    strategy = sampler(groups=3, samples_per_group=1, strength=1e6)
+    found = draw(strategy, alone(SLOPE), max_length=5, many=200)
     for each in found:
         assert all(len(set(said)) == 3 for said in zip(*(h.tokens for h in each), strict=True))
 
 
-def test_with_two_samples_a_group_both_are_heard() -> None:
+@every_grouped_sampler
+def test_with_two_samples_a_group_both_are_heard(sampler: Sampler) -> None:
     # Group 1 may repeat neither of group 0's two samples, but its own two may agree.
-    found = draw(DiverseSampling(groups=2, samples_per_group=2, strength=1e6), alone(SLOPE), many=300)
+    found = draw(sampler(groups=2, samples_per_group=2, strength=1e6), alone(SLOPE), many=300)
     said = [[{h.tokens[0] for h in group} for group in each.groups] for each in found]
     assert all(not first & second for first, second in said)
     assert any(len(second) == 1 for _, second in said)
 
 
-def test_penalties_of_samples_show_in_the_score_alone() -> None:
+@every_grouped_sampler
+def test_penalties_of_samples_show_in_the_score_alone(sampler: Sampler) -> None:
     # Nothing but token 0 may be drawn, so group 1 pays log 4 and group 2 twice that.
-    found = draw(DiverseSampling(groups=3, strength=QUARTER, top_k=1), alone(SLOPE), many=2)
+    strategy = sampler(groups=3, samples_per_group=1, strength=QUARTER, top_k=1)
+    found = draw(strategy, alone(SLOPE), many=2)
     for each in found:
         assert [math.exp(h.log_prob) for h in each] == pytest.approx([0.4, 0.4, 0.4])
         scores = [math.exp(group[0].score) for group in each.groups]
         assert scores == pytest.approx([0.4, 0.1, 0.025])
 
 
-def test_a_penalty_never_lets_in_what_truncation_keeps_out() -> None:
-    found = draw(DiverseSampling(groups=3, strength=1e6, top_k=2), alone(SLOPE), max_length=3, many=100)
+@every_grouped_sampler
+def test_a_penalty_never_lets_in_what_truncation_keeps_out(sampler: Sampler) -> None:
+    strategy = sampler(groups=3, samples_per_group=1, strength=1e6, top_k=2)
+    found = draw(strategy, alone(SLOPE), max_length=3, many=100)
     assert {token for each in found for h in each for token in h.tokens} == {0, 1}
 
 
-def test_truncation_knows_nothing_of_penalties() -> None:
+@every_grouped_sampler
+def test_truncation_knows_nothing_of_penalties(sampler: Sampler) -> None:
     # The nucleus of .6 is the model's own {0, 1}. Group 1 draws from it with group 0's token quartered.
     expected = joint(lambda said, token: 0.25 if said == token else 1.0, probabilities=(4 / 7, 3 / 7))
-    found = draw(DiverseSampling(groups=2, strength=QUARTER, top_p=0.6), alone(SLOPE))
+    strategy = sampler(groups=2, samples_per_group=1, strength=QUARTER, top_p=0.6)
+    found = draw(strategy, alone(SLOPE))
     assert_follows(pairs_of_groups(found), expected)
 
 
-def test_other_terms_penalise_samples_as_well() -> None:
+@every_grouped_sampler
+def test_other_terms_penalise_samples_as_well(sampler: Sampler) -> None:
     # Unigrams wherever they stand: with huge strength group 1 says nothing that group 0 has said by then.
     term: Diversity = NGram(n=1)
-    found = draw(
-        DiverseSampling(groups=2, strength=1e6, diversity=term), alone([1 / 6] * 6), max_length=3, many=100
-    )
+    strategy = sampler(groups=2, samples_per_group=1, strength=1e6, diversity=term)
+    found = draw(strategy, alone([1 / 6] * 6), max_length=3, many=100)
     for each in found:
         first, second = (group[0].tokens for group in each.groups)
         assert all(second[t] not in first[: t + 1] for t in range(3))
         assert len(second) == 3
 
 
+@every_grouped_sampler
 @pytest.mark.parametrize("max_length", [1, 4])
-def test_sampled_groups_may_be_staggered(max_length: int) -> None:
+def test_sampled_groups_may_be_staggered(sampler: Sampler, max_length: int) -> None:
     # Group 0 is done before later groups are, whether by its end or by max_length.
     def found(schedule: Any) -> list[Hypotheses]:
-        strategy = DiverseSampling(groups=3, samples_per_group=2, strength=1.0, schedule=schedule)
+        strategy = sampler(groups=3, samples_per_group=2, strength=1.0, schedule=schedule)
         return draw(strategy, EARLY_END, max_length=max_length, many=20, end=0)
 
     assert found("staggered") == found("lockstep")
@@ -777,8 +805,9 @@ class GuidedDraw:
 GUIDED = (0.0, 0.3 / 0.7, 0.2 / 0.7, 0.2 / 0.7)  # .3, .2, .1 * 2 of .7
 
 
-def test_samples_follow_the_guided_distribution_and_report_the_models() -> None:
-    found = decode(GuidedDraw(), [0] * MANY, Sampling(samples=1), max_length=1)
+@every_sampler
+def test_samples_follow_the_guided_distribution_and_report_the_models(sampler: Sampler) -> None:
+    found = decode(GuidedDraw(), [0] * MANY, sampler(samples=1), max_length=1)
     assert_follows(first_tokens(found), dict(enumerate(GUIDED)))
     for h in (h for each in found for h in each):
         token = h.tokens[0]
@@ -786,8 +815,9 @@ def test_samples_follow_the_guided_distribution_and_report_the_models() -> None:
         assert math.exp(h.score) == pytest.approx(SLOPE[token] * GuidedDraw.weight[token])
 
 
-def test_sampled_groups_of_a_guided_model_add_penalties_to_guidance() -> None:
-    strategy = DiverseSampling(groups=2, strength=HALVE)
+@every_grouped_sampler
+def test_sampled_groups_of_a_guided_model_add_penalties_to_guidance(sampler: Sampler) -> None:
+    strategy = sampler(groups=2, samples_per_group=1, strength=HALVE)
     found = decode(GuidedDraw(), [0] * MANY, strategy, max_length=1)
     expected = joint(lambda said, token: 0.5 if said == token else 1.0, probabilities=GUIDED)
     assert_follows(pairs_of_groups(found), expected)
@@ -932,6 +962,8 @@ def test_stochastic_beams_do_not_depend_on_the_width_of_lists(width: int) -> Non
         Sampling(samples=4, top_p=0.9),
         StochasticBeamSearch(beams=4),
         DiverseSampling(groups=2, samples_per_group=2),
+        ArithmeticSampling(samples=4, top_p=0.9),
+        DiverseArithmeticSampling(groups=2, samples_per_group=2),
     ],
     ids=repr,
 )

@@ -15,8 +15,10 @@ import torch
 import beamsplit
 from beamsplit import (
     ArgumentError,
+    ArithmeticSampling,
     BeamSearch,
     Cumulative,
+    DiverseArithmeticSampling,
     DiverseBeamSearch,
     DiverseSampling,
     DiverseSiblings,
@@ -48,6 +50,10 @@ EXPECTED: dict[str, Strategy] = {
     "sampling": Sampling(samples=6),
     "nucleus": Sampling(samples=6, top_p=0.9),
     "diverse-sampling": DiverseSampling(groups=3, samples_per_group=2, strength=0.7, diversity=NGram(n=2)),
+    "arithmetic": ArithmeticSampling(samples=6),
+    "diverse-arithmetic": DiverseArithmeticSampling(
+        groups=3, samples_per_group=2, strength=0.7, diversity=NGram(n=2)
+    ),
     "stochastic": StochasticBeamSearch(beams=6),
 }
 

@@ -491,11 +491,13 @@ def test_anti_language_models_join_what_they_carry() -> None:
 PUBLIC = [
     "AntiLanguageModel",
     "ArgumentError",
+    "ArithmeticSampling",
     "BeamSearch",
     "BeamsplitError",
     "Cumulative",
     "DecodeOptions",
     "DivMBest",
+    "DiverseArithmeticSampling",
     "DiverseBeamSearch",
     "DiverseSampling",
     "DiverseSiblings",

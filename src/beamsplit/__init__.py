@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from beamsplit.search.step import Step
     from beamsplit.selecting import select
     from beamsplit.strategies import (
+        ArithmeticSampling,
         BeamSearch,
+        DiverseArithmeticSampling,
         DiverseBeamSearch,
         DiverseSampling,
         DiverseSiblings,
@@ -37,11 +39,13 @@ __version__ = "0.1.0"
 __all__ = [
     "AntiLanguageModel",
     "ArgumentError",
+    "ArithmeticSampling",
     "BeamSearch",
     "BeamsplitError",
     "Cumulative",
     "DecodeOptions",
     "DivMBest",
+    "DiverseArithmeticSampling",
     "DiverseBeamSearch",
     "DiverseSampling",
     "DiverseSiblings",
@@ -106,8 +110,8 @@ _HOMES = {
     "search.select": "Picks Selection",
     "search.step": "Step",
     "selecting": "select",
-    "strategies": "BeamSearch DiverseBeamSearch DiverseSampling DiverseSiblings DivMBest Sampling "
-    "StochasticBeamSearch",
+    "strategies": "ArithmeticSampling BeamSearch DiverseArithmeticSampling DiverseBeamSearch DiverseSampling "
+    "DiverseSiblings DivMBest Sampling StochasticBeamSearch",
 }
 # Packages and modules that are for users; the others are for each other.
 _PACKAGES = (

@@ -238,8 +238,14 @@ def test_the_tree_is_that_of_the_search(capsys: pytest.CaptureFixture[str], tmp_
         (("a", "--diversity", "ngram:m=2"), "diversity: ngram has no setting 'm': it has n"),
         (("a", "--strength", "-1"), "strength must be a finite number of 0 or more, not -1.0"),
         (("a", "--top-p", "0.9"), "dbs has no setting 'top_p': it is for sampling, nucleus, "),
-        (("a", "--strategy", "bs", "-s", "3"), "--strength is for dbs, divmbest and diverse-sampling, and "),
-        (("a", "--strategy", "nucleus", "-d", "ngram"), "--diversity is for dbs, divmbest and "),
+        (
+            ("a", "--strategy", "bs", "-s", "3"),
+            "--strength is for dbs, divmbest, diverse-sampling and diverse-arithmetic, and ",
+        ),
+        (
+            ("a", "--strategy", "nucleus", "-d", "ngram"),
+            "--diversity is for dbs, divmbest, diverse-",
+        ),
         (("a", "--tree", "x.png"), "--tree is 'x.png', and the picture is SVG: give FILE.svg"),
         (("a", "--tree", "new/x.svg"), "there is no folder new for x.svg: make it first"),
         (("a", "--tree", "."), ". is a folder: give the name of a file in it"),

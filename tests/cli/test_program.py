@@ -61,7 +61,7 @@ def test_completion_for_shells(shell: str, capsys: pytest.CaptureFixture[str]) -
     ("words", "expected"),
     [
         ("beamsplit tr", {"translate"}),
-        ("beamsplit translate --strategy di", {"divmbest", "diverse-sampling"}),
+        ("beamsplit translate --strategy di", {"divmbest", "diverse-sampling", "diverse-arithmetic"}),
         ("beamsplit translate -d cu", {"cumulative"}),
         ("beamsplit caption --tre", {"--tree"}),
         ("beamsplit models ca", {"captioner", "ca"}),  # and files that begin so

@@ -97,6 +97,23 @@ class Counting:
         return self.term.soft_penalty(tokens, prefix, earlier, similarity)
 
 
+@pytest.mark.parametrize("term", HARD_TERMS, ids=str)
+@pytest.mark.parametrize("width", [1, 300, 700])
+def test_a_whole_vocabulary_costs_what_its_parts_cost(term: Diversity, width: int) -> None:
+    """Terms may count by a table where lists are long. Some places of lists are empty: -1."""
+    generator = torch.Generator().manual_seed(4)
+    prefix, held = (torch.randint(700, (3, n, 6), generator=generator) % 40 for n in (4, 9))
+    held[:, 2, 3:] = -1
+    vocabulary = torch.arange(-1, 700).expand(3, 4, -1)
+    earlier = Earlier.of(held, time=5)
+    whole = term.penalty(vocabulary, prefix[..., :5], earlier)
+    parts = [
+        term.penalty(tokens, prefix[..., :5], earlier) for tokens in torch.split(vocabulary, width, dim=-1)
+    ]
+    assert torch.equal(torch.cat(parts, dim=-1), whole)
+    assert bool((whole > 0).any())
+
+
 @pytest.mark.parametrize("term", SOFT_TERMS)
 # One token, five, all but one; of n-grams fewer. There are 12 beams, and 7 earlier ones for each.
 @pytest.mark.parametrize("some", [1, 12 * 7 * 5, 12 * 7 * 11])

@@ -14,6 +14,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, Speech2TextFeature
 
 from beamsplit import (
     ArgumentError,
+    ArithmeticSampling,
     BeamSearch,
     DiverseBeamSearch,
     DiverseSampling,
@@ -40,6 +41,7 @@ STRATEGIES: dict[str, Strategy] = {
     "sampling": Sampling(samples=3, top_k=5),
     "diverse-sampling": DiverseSampling(groups=2, samples_per_group=2),
     "stochastic": StochasticBeamSearch(beams=3),
+    "arithmetic": ArithmeticSampling(samples=3),
 }
 every_strategy = pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES.keys())
 TEXTS = ["agce", "ifbebh", "m"]

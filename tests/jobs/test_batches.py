@@ -14,7 +14,9 @@ from torch import Tensor
 
 from beamsplit import (
     ArgumentError,
+    ArithmeticSampling,
     BeamSearch,
+    DiverseArithmeticSampling,
     DiverseBeamSearch,
     DiverseSampling,
     Sampling,
@@ -30,6 +32,8 @@ SAMPLED: dict[str, Strategy] = {
     "nucleus": Sampling(samples=3, top_p=0.8),
     "diverse sampling": DiverseSampling(groups=2, samples_per_group=2),
     "stochastic": StochasticBeamSearch(beams=3),
+    "arithmetic": ArithmeticSampling(samples=3, temperature=1.5),
+    "diverse arithmetic": DiverseArithmeticSampling(groups=2, samples_per_group=2),
 }
 SEARCHED: dict[str, Strategy] = {
     "beam search": BeamSearch(beams=3),

@@ -10,7 +10,15 @@ import torch
 from torch import Tensor
 
 import beamsplit
-from beamsplit import AntiLanguageModel, BeamSearch, DiverseBeamSearch, Embedding, Hamming, Sampling
+from beamsplit import (
+    AntiLanguageModel,
+    ArithmeticSampling,
+    BeamSearch,
+    DiverseBeamSearch,
+    Embedding,
+    Hamming,
+    Sampling,
+)
 from beamsplit.models.text import END, normalised
 from beamsplit.testing import rescore
 from models import shipped
@@ -22,6 +30,7 @@ STRATEGIES = {
     "beam": BeamSearch(beams=4),
     "diverse": DIVERSE,
     "sampling": Sampling(samples=4),
+    "arithmetic": ArithmeticSampling(samples=4),
 }
 
 

@@ -10,8 +10,10 @@ from hypothesis import HealthCheck, settings
 from torch import Tensor
 
 from beamsplit import (
+    ArithmeticSampling,
     BeamSearch,
     Cumulative,
+    DiverseArithmeticSampling,
     DiverseBeamSearch,
     DiverseSampling,
     DiverseSiblings,
@@ -90,6 +92,8 @@ SAMPLING: dict[str, Strategy] = {
     "nucleus": Sampling(samples=3, top_k=4, top_p=0.9, min_p=0.01),
     "diverse-sampling": DiverseSampling(groups=2, samples_per_group=2),
     "staggered-sampling": DiverseSampling(groups=3, samples_per_group=1, schedule="staggered"),
+    "arithmetic": ArithmeticSampling(samples=3),
+    "diverse-arithmetic": DiverseArithmeticSampling(groups=2, samples_per_group=2, top_p=0.9),
 }
 STRATEGIES = MAXIMISING | SAMPLING | {"stochastic": StochasticBeamSearch(beams=3)}
 

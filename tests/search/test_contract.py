@@ -16,9 +16,11 @@ from torch import Tensor
 from beamsplit import (
     AntiLanguageModel,
     ArgumentError,
+    ArithmeticSampling,
     BeamSearch,
     Cumulative,
     DecodeOptions,
+    DiverseArithmeticSampling,
     DiverseBeamSearch,
     DiverseSiblings,
     Diversity,
@@ -282,7 +284,16 @@ def test_a_list_that_is_none_is_refused(answer: Shortlist, message: str) -> None
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("strategy", [Sampling(samples=2), StochasticBeamSearch(beams=2)], ids=str)
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        Sampling(samples=2),
+        StochasticBeamSearch(beams=2),
+        ArithmeticSampling(samples=2),
+        DiverseArithmeticSampling(groups=2, samples_per_group=1),
+    ],
+    ids=str,
+)
 def test_sampling_needs_the_whole_vocabulary(strategy: Strategy) -> None:
     with pytest.raises(ArgumentError, match="sampling needs the whole vocabulary"):
         decode(Lists(PrefixHashModel(9), 4), [0], strategy, max_length=3)
@@ -344,7 +355,7 @@ def test_log_probabilities_are_taken_as_they_are() -> None:
         def _logits(self, state: Tensor) -> Any:
             return LogProbs(torch.log_softmax(super()._logits(state), -1))
 
-    for strategy in (*DETERMINISTIC.values(), Sampling(samples=3)):
+    for strategy in (*DETERMINISTIC.values(), Sampling(samples=3), ArithmeticSampling(samples=3)):
         same = decode(Normalised(VOCABULARY, seed=1), [1, 2], strategy, max_length=4, end=END, min_length=2)
         assert same == decode(model, [1, 2], strategy, max_length=4, end=END, min_length=2)
 
@@ -1289,10 +1300,11 @@ def test_a_cancelled_search_ends() -> None:
         asyncio.run(run())
 
 
-@pytest.mark.parametrize("name", [*DETERMINISTIC, "sampling", "stochastic"])
+@pytest.mark.parametrize("name", [*DETERMINISTIC, "sampling", "arithmetic", "stochastic"])
 def test_the_default_device_does_not_matter(name: str) -> None:
     others: dict[str, Strategy] = {
         "sampling": Sampling(samples=3, top_p=0.9),
+        "arithmetic": ArithmeticSampling(samples=3, top_p=0.9),
         "stochastic": StochasticBeamSearch(beams=3),
     }
     strategy = {**DETERMINISTIC, **others}[name]

@@ -14,6 +14,7 @@ from torch import Tensor
 from beamsplit import (
     AntiLanguageModel,
     BeamSearch,
+    DiverseArithmeticSampling,
     DiverseBeamSearch,
     DiverseSampling,
     DiverseSiblings,
@@ -164,12 +165,12 @@ class _InPlace:
 
 @every_schedule
 @pytest.mark.parametrize("beams", [1, 2])
-@pytest.mark.parametrize("kind", [DiverseBeamSearch, DiverseSampling])
+@pytest.mark.parametrize("kind", [DiverseBeamSearch, DiverseSampling, DiverseArithmeticSampling])
 def test_a_model_may_write_its_next_state_over_the_last(
     kind: Callable[..., Strategy], beams: int, schedule: Any
 ) -> None:
-    per_group = {DiverseBeamSearch: "beams_per_group", DiverseSampling: "samples_per_group"}
-    strategy = kind(groups=4, strength=0.5, schedule=schedule, **{per_group[kind]: beams})  # type: ignore[index]
+    per_group = "beams_per_group" if kind is DiverseBeamSearch else "samples_per_group"
+    strategy = kind(groups=4, strength=0.5, schedule=schedule, **{per_group: beams})
     for seed in range(4):
         found, expected = (
             decode(model, [3, 1, 2], strategy, max_length=6, end=0)

@@ -11,7 +11,9 @@ from torch import Tensor
 
 from beamsplit import (
     ArgumentError,
+    ArithmeticSampling,
     BeamSearch,
+    DiverseArithmeticSampling,
     DiverseBeamSearch,
     DiverseSampling,
     DiverseSiblings,
@@ -64,6 +66,8 @@ STRATEGIES = (
     Sampling(samples=4, top_p=0.8),
     Sampling(samples=3, top_k=2),
     DiverseSampling(groups=3, strength=1.0, temperature=0.7),
+    ArithmeticSampling(samples=4, top_p=0.8),
+    DiverseArithmeticSampling(groups=2, samples_per_group=2, strength=1.0, temperature=0.7),
 )
 PROMPTS = torch.tensor([[1, 2], [3, 4], [5, 5]])
 

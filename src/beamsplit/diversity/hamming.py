@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from beamsplit.diversity.term import Earlier, Similarity
+from beamsplit.diversity.term import Earlier, Similarity, count_equal
 
 __all__ = ["Hamming"]
 
@@ -22,9 +22,7 @@ class Hamming:
     """
 
     def penalty(self, tokens: Tensor, prefix: Tensor, earlier: Earlier) -> Tensor:
-        # [n beam k e] -> [n beam k]
-        count, others = earlier.tokens.shape
-        return (tokens.unsqueeze(-1) == earlier.tokens.reshape(count, 1, 1, others)).sum(-1)
+        return count_equal(tokens, earlier.tokens.unsqueeze(1))
 
     def soft_penalty(
         self, tokens: Tensor, prefix: Tensor, earlier: Earlier, similarity: Similarity

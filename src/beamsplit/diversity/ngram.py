@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from beamsplit import checks
-from beamsplit.diversity.term import Earlier, Similarity
+from beamsplit.diversity.term import Earlier, Similarity, count_equal
 
 __all__ = ["NGram"]
 
@@ -29,8 +29,7 @@ class NGram:
         # [n beam p]: does window p begin as this n-gram does?
         begins = (context.unsqueeze(2) == windows[:, None, :, :-1]).all(-1)
         completes = torch.where(begins, windows[:, None, :, -1], -1)
-        # [n beam k p] -> [n beam k]
-        return (tokens.unsqueeze(-1) == completes.unsqueeze(2)).sum(-1)
+        return count_equal(tokens, completes)
 
     def soft_penalty(
         self, tokens: Tensor, prefix: Tensor, earlier: Earlier, similarity: Similarity

@@ -23,8 +23,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-__all__ = ["Diversity", "Earlier", "Similarity", "SoftTerm", "on_grid"]
+__all__ = ["Diversity", "Earlier", "Similarity", "SoftTerm", "count_equal", "on_grid"]
 
+_LONG = 256  # candidates in a list for which it may pay to count by a table
 _GRID = 2.0**24  # fractions are multiples of 1 / _GRID: float64 adds up 2**29 of them without rounding
 
 
@@ -99,6 +100,25 @@ class SoftTerm(Protocol):
     ) -> Tensor:
         """Return the penalty of each candidate, with the shapes of `Diversity.penalty`."""
         ...
+
+
+def count_equal(tokens: Tensor, others: Tensor) -> Tensor:
+    """Return how many of the others each token equals: [n beam k], [n beam p] -> [n beam k].
+
+    The others may have a beam axis of 1, if they are the same for all beams.
+
+    >>> count_equal(torch.tensor([[[3, 5, 7]]]), torch.tensor([[[7, 7, 3]]]))
+    tensor([[[1, 0, 2]]])
+    """
+    k, p = tokens.shape[-1], others.shape[-1]
+    if k >= _LONG and p:
+        size = int(torch.maximum(tokens.max(), others.max())) + 2  # the last place is that of -1
+        if k * p > 2 * size:  # all pairs are more than a table: so it is for a whole vocabulary
+            table = others.new_zeros(*others.shape[:2], size)
+            table.scatter_add_(2, others % size, torch.ones_like(others))
+            return table.expand(*tokens.shape[:2], size).gather(2, tokens % size)
+    # [n beam k p] -> [n beam k]
+    return (tokens.unsqueeze(-1) == others.unsqueeze(2)).sum(-1)
 
 
 def on_grid(x: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from torch import Tensor
 from beamsplit.diversity import Earlier
 from beamsplit.search import noise
 from beamsplit.search.asks import Advance
+from beamsplit.search.plan import CodedRule, Rule
 from beamsplit.search.rows import Rows, are_all
 from beamsplit.search.select import GroupPenalty, Picks, Selection
 from beamsplit.search.setting import Setting, safe_width
@@ -69,7 +70,7 @@ class Frontier:
             groups=groups,
             inputs=torch.arange(setting.batch, device=device),
             seeds=seeds,
-            beams=Beams.roots(_root_scores(setting, seeds, groups)),
+            beams=Beams.roots(_root_scores(setting, seeds, groups), _root_codes(setting, seeds, groups)),
             rows=Rows.roots(setting.batch, size, beams, device, above),
             pool=FinishedPool.empty(setting.batch, size, setting.slots, setting.like),
             strengths=strengths[groups.start : groups.stop],
@@ -86,12 +87,25 @@ class Frontier:
         return self.time + 1 == self.setting.options.max_length
 
     @property
+    def rule(self) -> Rule:
+        """The rule of this step: one that draws by codes has those of these beams."""
+        rule, code = self.setting.plan.rule, self.beams.code
+        if code is None:
+            return rule
+        assert isinstance(rule, CodedRule)
+        keys = noise.slot_keys(self.seeds, self.groups, self.time, code.shape[2])
+        return rule.holding(code, noise.uniform(keys))
+
+    @property
     def first_width(self) -> int:
         """How many candidates to list at first.
 
         The first step may well need as many as can matter, since all beams spring from one; later ones
-        seldom do.
+        seldom do. Codes are for the whole vocabulary.
         """
+        if self.beams.code is not None:
+            assert self.setting.vocabulary is not None
+            return self.setting.vocabulary
         if self.time:
             return self.width
         return self.setting.options.list_width or safe_width(self.setting.plan, self.setting.options) + _SLACK
@@ -173,7 +187,7 @@ class Frontier:
         tokens = self.beams.tokens
         if not (selection.full and selection.in_place):
             tokens, self.rows = take(tokens, kept.parent), self.rows.follow(kept.parent)
-        self.beams = Beams(append(tokens, kept.token), kept.log_prob, kept.score)
+        self.beams = Beams(append(tokens, kept.token), kept.log_prob, kept.score, kept.code)
         self.time += 1
 
     def _stop_done(self, selection: Selection, elsewhere: Tensor | None) -> None:
@@ -250,3 +264,11 @@ def _root_scores(setting: Setting, seeds: Tensor, groups: range) -> Tensor:
         return rule.roots(setting.like.new_zeros(setting.batch, len(groups), beams))
     keys = noise.slot_keys(seeds, groups, -1, beams)
     return rule.roots(noise.gumbel(keys.flatten(), 1, setting.like.dtype).view(keys.shape))
+
+
+def _root_codes(setting: Setting, seeds: Tensor, groups: range) -> Tensor | None:
+    """Return the codes that beams begin with [batch group beam n]; None if the rule has none."""
+    rule, beams = setting.plan.rule, setting.plan.beams_per_group
+    if not isinstance(rule, CodedRule):
+        return None
+    return rule.root_codes(noise.uniform(noise.slot_keys(seeds, groups, -1, 1)), beams)

@@ -1,4 +1,4 @@
-"""Gumbel noise as a pure function of where it is used.
+"""Random numbers as a pure function of where they are used.
 
 A stream of random numbers would make a sampled result depend on what else is in the batch, on the
 schedule and on when neighbours finish. Here every number is a hash of (seed of the input, time, group,
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-__all__ = ["gumbel", "input_keys", "mix", "slot_keys"]
+__all__ = ["gumbel", "input_keys", "mix", "slot_keys", "uniform"]
 
 _GOLDEN = -7046029254386353131  # 2**64 divided by the golden ratio, odd, as a signed 64-bit number
 _MIX_1 = -4658895280553007687
@@ -49,6 +49,11 @@ def gumbel(keys: Tensor, size: int, dtype: torch.dtype) -> Tensor:
     # so they are made to be the large noise, which decides who wins.
     uniform = (_shifted(bits, 32).to(dtype) + 0.5).mul_(2.0**-32).clamp_(max=1 - 2.0**-24)
     return uniform.neg_().log1p_().neg_().log_().neg_()
+
+
+def uniform(keys: Tensor) -> Tensor:
+    """Return a float64 number in [0, 1) for each key: a multiple of 2**-53."""
+    return _shifted(mix(keys), 11).double() * 2.0**-53
 
 
 def mix(x: Tensor) -> Tensor:

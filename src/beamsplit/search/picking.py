@@ -66,7 +66,7 @@ def _pick_from(frontier: Frontier, lists: Shortlist, penalty: GroupPenalty | Non
     beams = setting.plan.beams_per_group
     keep = setting.slots if frontier.is_last_step else beams
     count = keep + beams * setting.options.ends_per_beam  # so that enough are left when some end
-    rule = setting.plan.rule
+    rule = frontier.rule
     if setting.has_kernels and setting.is_end is not None and setting.options.stop is None:
         chosen = kernels.pick_by_kernel(rule, frontier.beams, lists, penalty, setting.is_end, count, keep)
         if chosen is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from torch import Tensor
 
@@ -14,7 +14,7 @@ from beamsplit.errors import ArgumentError
 from beamsplit.model import Shortlist
 from beamsplit.search.shortlist import Scores
 
-__all__ = ["Plan", "Ranked", "Rule", "Schedule", "Strategy"]
+__all__ = ["CodedRule", "Plan", "Ranked", "Rule", "Schedule", "Strategy"]
 
 Schedule: TypeAlias = Literal["lockstep", "staggered"]
 
@@ -71,6 +71,27 @@ class Rule(Protocol):
         that matters, `bound` [batch group beam] that of `rank`. Equality does not do: the tie might go
         to the unlisted one. NaN anywhere must not pass.
         """
+        ...
+
+
+@runtime_checkable
+class CodedRule(Rule, Protocol):
+    """A rule by which every beam draws for itself, by a few numbers that it carries: its code.
+
+    What a draw leaves of the code is the code of the extension. Lists always hold the whole vocabulary.
+    Codes are float64, [batch group beam n], where n is up to the rule.
+    """
+
+    def root_codes(self, shift: Tensor, beams: int) -> Tensor:
+        """Return the codes that beams begin with, given a number in [0, 1) for each group [batch group 1]."""
+        ...
+
+    def holding(self, code: Tensor, fresh: Tensor) -> CodedRule:
+        """Return the rule for beams with these codes, and random numbers in [0, 1) [batch group beam]."""
+        ...
+
+    def draw(self, order: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the slots that `pick` returns, one a beam, and the codes of these extensions."""
         ...
 
 

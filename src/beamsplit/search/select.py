@@ -18,7 +18,7 @@ from torch import Tensor
 from beamsplit.diversity import Diversity, Earlier
 from beamsplit.errors import ArgumentError, TermError
 from beamsplit.model import Shortlist
-from beamsplit.search.plan import Ranked, Rule
+from beamsplit.search.plan import CodedRule, Ranked, Rule
 from beamsplit.search.state import Beams, append, stack_sequences, take
 
 __all__ = ["GroupPenalty", "Picks", "Selection", "settle", "split_ends"]
@@ -34,16 +34,19 @@ class Picks:
     score: Tensor  # of the whole prefix; -inf: no pick at all
     cost: Tensor  # what this token's penalty took off the score
     order: Tensor  # what they were picked by
+    code: Tensor | None = None  # [batch group pick n] what the next token is drawn by, for a CodedRule
 
     def first(self, count: int) -> Picks:
         """Return the best `count`."""
         if count >= self.token.shape[2]:
             return self
-        return Picks(*(values[..., :count] for values in self._columns))
+        kept = Picks(*(values[..., :count] for values in self._columns))
+        return kept if self.code is None else replace(kept, code=self.code[:, :, :count])
 
     def take(self, slots: Tensor) -> Picks:
         """Return those in these slots [batch group n]."""
-        return Picks(*(values.gather(2, slots) for values in self._columns))
+        taken = Picks(*(values.gather(2, slots) for values in self._columns))
+        return taken if self.code is None else replace(taken, code=take(self.code, slots))
 
     @property
     def _columns(self) -> tuple[Tensor, ...]:
@@ -209,8 +212,11 @@ def settle(
         cost, least = _settled_cost(rule, beams, lists, ranked.order, penalty)
     order = ranked.order if cost is None else ranked.order - cost
     bound = ranked.bound if least is None else ranked.bound - least
-    slots = rule.pick(order, count)
-    return _picks(beams, lists, ranked, order, slots, cost), bound
+    if beams.code is None:
+        return _picks(beams, lists, ranked, order, rule.pick(order, count), cost), bound
+    assert isinstance(rule, CodedRule)
+    slots, code = rule.draw(order)
+    return replace(_picks(beams, lists, ranked, order, slots, cost), code=code), bound
 
 
 def _settled_cost(

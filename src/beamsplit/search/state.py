@@ -25,12 +25,13 @@ class Beams:
     tokens: Tensor  # [batch group beam time]
     log_prob: Tensor  # [batch group beam] the model's, never touched by a penalty
     score: Tensor  # [batch group beam] what the search maximises
+    code: Tensor | None = None  # [batch group beam n] what the next token is drawn by, for a CodedRule
 
     @classmethod
-    def roots(cls, score: Tensor) -> Beams:
-        """Return groups before their first token, with the scores that they begin with."""
+    def roots(cls, score: Tensor, code: Tensor | None = None) -> Beams:
+        """Return groups before their first token, with the scores and codes that they begin with."""
         tokens = torch.empty(*score.shape, 0, dtype=torch.long, device=score.device)
-        return cls(tokens, torch.zeros_like(score), score)
+        return cls(tokens, torch.zeros_like(score), score, code)
 
     @functools.cached_property
     def live(self) -> Tensor:

@@ -6,6 +6,7 @@ from beamsplit.lazy import package_dir, package_getattr
 
 if TYPE_CHECKING:
     from beamsplit.search.plan import Strategy
+    from beamsplit.strategies.arithmetic import ArithmeticSampling, DiverseArithmeticSampling
     from beamsplit.strategies.beam import BeamSearch
     from beamsplit.strategies.diverse import DiverseBeamSearch
     from beamsplit.strategies.divmbest import DivMBest
@@ -14,8 +15,10 @@ if TYPE_CHECKING:
     from beamsplit.strategies.stochastic import StochasticBeamSearch
 
 __all__ = [
+    "ArithmeticSampling",
     "BeamSearch",
     "DivMBest",
+    "DiverseArithmeticSampling",
     "DiverseBeamSearch",
     "DiverseSampling",
     "DiverseSiblings",
@@ -29,6 +32,7 @@ __getattr__ = package_getattr(
     __name__,
     {
         "beamsplit.search.plan": "Strategy",
+        "beamsplit.strategies.arithmetic": "ArithmeticSampling DiverseArithmeticSampling",
         "beamsplit.strategies.beam": "BeamSearch",
         "beamsplit.strategies.diverse": "DiverseBeamSearch",
         "beamsplit.strategies.divmbest": "DivMBest",

@@ -117,6 +117,22 @@ STRATEGIES: dict[str, StrategyEntry] = {
         diverse=True,
         samples=True,
     ),
+    "arithmetic": StrategyEntry(
+        home="beamsplit.strategies.arithmetic.ArithmeticSampling",
+        title="arithmetic sampling",
+        source="Vilnis et al. 2023",
+        width="samples",
+        samples=True,
+    ),
+    "diverse-arithmetic": StrategyEntry(
+        home="beamsplit.strategies.arithmetic.DiverseArithmeticSampling",
+        title="diverse arithmetic sampling",
+        source="groups of arithmetic samples",
+        width="groups",
+        per_group="samples_per_group",
+        diverse=True,
+        samples=True,
+    ),
     "stochastic": StrategyEntry(
         home="beamsplit.strategies.stochastic.StochasticBeamSearch",
         title="stochastic beam search",

@@ -21,6 +21,7 @@ from beamsplit.search.plan import (
     own_strengths,
 )
 from beamsplit.search.shortlist import Scores
+from beamsplit.strategies.truncation import Truncation
 
 __all__ = ["DiverseSampling", "Sampling"]
 
@@ -33,23 +34,10 @@ class _Draw:
     perturbed keys, and penalties and candidate lists work as for other rules.
     """
 
-    temperature: float
-    top_k: int | None
-    top_p: float | None
-    min_p: float | None
+    truncation: Truncation
 
     noisy = True
     needs_model_distribution = False
-
-    def __post_init__(self) -> None:
-        hint = ": for the likeliest token use BeamSearch(beams=1)"
-        checks.positive("temperature", self.temperature, hint)
-        if self.top_k is not None:
-            checks.at_least("top_k", self.top_k, 1)
-        if self.top_p is not None:
-            checks.fraction("top_p", self.top_p)
-        if self.min_p is not None:
-            checks.fraction("min_p", self.min_p)
 
     def roots(self, noise: Tensor) -> Tensor:
         return torch.zeros_like(noise)
@@ -58,7 +46,7 @@ class _Draw:
         return 1
 
     def perturb(self, scores: Scores, noise: Tensor) -> Scores:
-        return Scores(scores.log_prob, scores.gain, self._truncate(scores.gain) + noise)
+        return Scores(scores.log_prob, scores.gain, self.truncation.apply(scores.gain) + noise)
 
     def rank(self, score: Tensor, log_prob: Tensor, lists: Shortlist, time: int) -> Ranked:
         nothing = score == -torch.inf  # a beam that holds nothing has nothing to draw
@@ -71,35 +59,6 @@ class _Draw:
 
     def secure(self, picked: Tensor, worst: Tensor, bound: Tensor) -> Tensor:
         return ((picked > bound) | (bound == -torch.inf)).all(-1)
-
-    def _truncate(self, gain: Tensor) -> Tensor:
-        """Return log-probabilities after temperature [rows vocab], -inf for tokens that may not be drawn."""
-        tempered = torch.log_softmax(gain / self.temperature, dim=-1)
-        nothing = gain.amax(1, keepdim=True) == -torch.inf  # all ruled out: not an error, but a dead end
-        tempered = tempered.masked_fill(nothing, -torch.inf)
-        floor = tempered.new_full((tempered.shape[0], 1), -torch.inf)
-        if self.top_k is not None and self.top_k < tempered.shape[1]:
-            floor = torch.maximum(floor, tempered.topk(self.top_k).values[:, -1:])
-        if self.min_p is not None:
-            floor = torch.maximum(floor, tempered.amax(1, keepdim=True) + _log(self.min_p))
-        if self.top_p is not None and self.top_p < 1:
-            floor = torch.maximum(floor, _nucleus_floor(tempered, floor, self.top_p))
-        return tempered.masked_fill(tempered < floor, -torch.inf)
-
-
-def _nucleus_floor(log_prob: Tensor, floor: Tensor, mass: float) -> Tensor:
-    """Return the lowest log-probability in the smallest set with this share of the mass above `floor`."""
-    ranked = log_prob.sort(dim=1, descending=True).values
-    prob = ranked.exp().masked_fill(ranked < floor, 0.0)
-    # A running sum is taken row by row, so that its rounding does not depend on the rows beside it.
-    until = prob.cumsum(1)
-    before = (until - prob) / until[:, -1:]  # mass of all likelier tokens
-    last = (before < mass).sum(1, keepdim=True) - 1
-    return ranked.gather(1, last.clamp(min=0))  # below 0: there is no mass at all
-
-
-def _log(p: float) -> float:
-    return float(torch.tensor(p, dtype=torch.double).log())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +79,7 @@ class Sampling:
         self.plan()
 
     def plan(self) -> Plan:
-        rule = _Draw(self.temperature, self.top_k, self.top_p, self.min_p)
+        rule = _Draw(Truncation(self.temperature, self.top_k, self.top_p, self.min_p))
         return Plan(groups=1, beams_per_group=int(self.samples), rule=rule)
 
 
@@ -163,7 +122,7 @@ class DiverseSampling:
         return Plan(
             groups=int(self.groups),
             beams_per_group=int(self.samples_per_group),
-            rule=_Draw(self.temperature, self.top_k, self.top_p, self.min_p),
+            rule=_Draw(Truncation(self.temperature, self.top_k, self.top_p, self.min_p)),
             strengths=checks.strengths(self.strength, self.groups),
             diversity=self.diversity,
             schedule=self.schedule,
