@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         DiverseSampling,
         DiverseSiblings,
         DivMBest,
+        LateBranching,
         Sampling,
         StochasticBeamSearch,
     )
@@ -58,6 +59,7 @@ __all__ = [
     "Hypotheses",
     "Hypothesis",
     "JoinableModel",
+    "LateBranching",
     "LengthNormalised",
     "LogProb",
     "LogProbs",
@@ -111,7 +113,7 @@ _HOMES = {
     "search.step": "Step",
     "selecting": "select",
     "strategies": "ArithmeticSampling BeamSearch DiverseArithmeticSampling DiverseBeamSearch DiverseSampling "
-    "DiverseSiblings DivMBest Sampling StochasticBeamSearch",
+    "DiverseSiblings DivMBest LateBranching Sampling StochasticBeamSearch",
 }
 # Packages and modules that are for users; the others are for each other.
 _PACKAGES = (

@@ -22,6 +22,7 @@ from beamsplit.search.loop import lockstep
 from beamsplit.search.plan import Strategy
 from beamsplit.search.staggered import staggered
 from beamsplit.search.step import Step
+from beamsplit.strategies.defaults import default_strategy
 
 __all__ = ["decode", "decode_async", "groups", "groups_async", "steps", "steps_async"]
 
@@ -30,7 +31,7 @@ __all__ = ["decode", "decode_async", "groups", "groups_async", "steps", "steps_a
 def decode(
     model: StepModel,
     inputs: Any,
-    strategy: Strategy,
+    strategy: Strategy | None = None,
     *,
     progress: bool = False,
     resumable: bool = False,
@@ -41,7 +42,8 @@ def decode(
     Args:
         model: any `StepModel`.
         inputs: whatever the model's `start` takes; a batch.
-        strategy: `BeamSearch`, `DiverseBeamSearch`, ...
+        strategy: `LateBranching`, `DiverseBeamSearch`, `BeamSearch`, ... By default, what suits such a
+            model: late branching with six outputs.
         max_length: the most tokens of a hypothesis, its end token included.
         end: id of the end token, or several, or None: every hypothesis then has max_length tokens.
             By default, what the model names as its `end`; None if it names nothing.
@@ -62,7 +64,7 @@ def decode(
         resumable: let the result keep what it takes to go on with more groups: `found.more(model)`. That is
             the inputs, and a few small numbers for each beam and step.
     """
-    inputs = _materialised(inputs)
+    inputs, strategy = _materialised(inputs), _or_default(strategy, model)
     found = steps(model, inputs, strategy, **options)
     notebook = _notebook(model, inputs, strategy, options, resumable)
     with _bar(strategy, options, progress) as bar:
@@ -75,10 +77,10 @@ def decode(
 
 @shows_options
 def steps(
-    model: StepModel, inputs: Any, strategy: Strategy, **options: Unpack[OptionArguments]
+    model: StepModel, inputs: Any, strategy: Strategy | None = None, **options: Unpack[OptionArguments]
 ) -> Iterator[Step]:
     """Run the search that `decode` runs, a step at a time; the last step's `hypotheses` are its result."""
-    search = _search(model, strategy, options)
+    search = _search(model, _or_default(strategy, model), options)
     inputs = _materialised(inputs)
     if _is_empty(inputs):
         return iter(())
@@ -89,14 +91,14 @@ def steps(
 async def decode_async(
     model: Any,
     inputs: Any,
-    strategy: Strategy,
+    strategy: Strategy | None = None,
     *,
     progress: bool = False,
     resumable: bool = False,
     **options: Unpack[OptionArguments],
 ) -> Results:
     """Do what `decode` does with a model whose verbs may be coroutines, such as one behind a network."""
-    inputs = _materialised(inputs)
+    inputs, strategy = _materialised(inputs), _or_default(strategy, model)
     found = steps_async(model, inputs, strategy, **options)
     notebook = _notebook(model, inputs, strategy, options, resumable)
     with _bar(strategy, options, progress) as bar:
@@ -109,10 +111,10 @@ async def decode_async(
 
 @shows_options
 def steps_async(
-    model: Any, inputs: Any, strategy: Strategy, **options: Unpack[OptionArguments]
+    model: Any, inputs: Any, strategy: Strategy | None = None, **options: Unpack[OptionArguments]
 ) -> AsyncIterator[Step]:
     """Do what `steps` does with a model whose verbs may be coroutines."""
-    search = _search(model, strategy, options)
+    search = _search(model, _or_default(strategy, model), options)
     inputs = _materialised(inputs)
     return _no_steps() if _is_empty(inputs) else run_async(search, model, inputs)
 
@@ -194,6 +196,10 @@ def _bar(strategy: Strategy, options: OptionArguments, shown: bool) -> AbstractC
         plan = strategy.plan()
         total = options["max_length"] + (plan.groups - 1 if plan.schedule == "staggered" else 0)
     return Progress("decode").bar(total, shown=checks.true_or_false("progress", shown), brief=True)
+
+
+def _or_default(strategy: Strategy | None, model: object) -> Strategy:
+    return default_strategy(model) if strategy is None else strategy
 
 
 def _search(model: StepModel, strategy: Strategy, arguments: OptionArguments) -> Search:

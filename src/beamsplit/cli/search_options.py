@@ -15,8 +15,14 @@ from beamsplit.diversity.names import TERMS
 from beamsplit.errors import ArgumentError
 from beamsplit.ordering import ORDERS, SELECTION, SELECTIONS, scorer_of
 from beamsplit.strategies.defaults import DEFAULTS, STRATEGY, Defaults
-from beamsplit.strategies.names import STRATEGIES, check_strategy_name, diverse_strategies
-from beamsplit.strategies.spec import StrategySpec, Widths, table_of_widths
+from beamsplit.strategies.names import (
+    STRATEGIES,
+    check_strategy_name,
+    diverse_strategies,
+    has_strength,
+    own_settings,
+)
+from beamsplit.strategies.spec import StrategySpec, Widths, strategy_named_by, table_of_widths
 
 if TYPE_CHECKING:
     from beamsplit import Scorer
@@ -34,7 +40,9 @@ __all__ = [
 class SearchOptions:
     """How to search, as far as the user has said so."""
 
-    strategy: str
+    named: str | None
+    """The strategy, if it was named."""
+    outputs: int | None
     widths: dict[str, Any]
     """Those of groups, beams_per_group, strength and diversity that were given."""
     settings: dict[str, Any]
@@ -57,33 +65,48 @@ class SearchOptions:
             raise ArgumentError("--select-by is for --select, which is not given: give --select N too")
         return None if self.select is None else (self.select, self.select_by or SELECTION)
 
+    def strategy(self, defaults: Defaults) -> str:
+        """Return the strategy that was named, or the one that other options or the defaults ask for."""
+        returned = () if self.return_per_group is None else ("return_per_group",)
+        return check_strategy_name(
+            self.named or strategy_named_by((*self.widths, *returned), defaults.strategy)
+        )
+
     def specs(self, defaults: Defaults, *, compared: bool) -> tuple[StrategySpec, ...]:
         """Return the strategy that was asked for, and before it beam search of the same width, if compared.
 
         What was not given is as in `defaults`.
         """
-        widths = replace(defaults.widths, **self.widths)
+        name, widths, settings = self.strategy(defaults), self._widths(defaults), dict(self.settings)
+        if "strength" in self.widths and "strength" in own_settings(name):
+            settings["strength"] = self.widths["strength"]
         returned = defaults.return_per_group if self.return_per_group is None else self.return_per_group
+        if self.outputs is not None and self.return_per_group is None:
+            returned = None
         alike: dict[str, Any] = {"unique": self.unique, "return_per_group": returned}
-        asked = StrategySpec.of_widths(self.strategy, widths, self.settings, **alike)
-        self._check_used()
-        if not compared or self.strategy == "bs":
+        asked = StrategySpec.of_widths(name, widths, settings, **alike)
+        self._check_used(name)
+        if not compared or name == "bs":
             return (asked,)
         return StrategySpec.of_widths("bs", widths, **alike), asked
 
-    def _check_used(self) -> None:
+    def _widths(self, defaults: Defaults) -> Widths:
+        given = replace(defaults.widths, **self.widths)
+        if self.outputs is None:
+            return given
+        groups = self.widths.get("groups")
+        if "beams_per_group" in self.widths:
+            raise ArgumentError("--outputs and --beams-per-group exclude each other: give --groups instead")
+        return Widths.divide(self.outputs, groups, given.strength, given.diversity)
+
+    def _check_used(self, strategy: str) -> None:
         """Raise if an option has no effect, or one that the strategy cannot have."""
-        for name in ("strength", "diversity"):
-            if name in self.widths and not STRATEGIES[self.strategy].diverse:
-                *others, last = diverse_strategies()
-                raise ArgumentError(
-                    f"--{name} is for {', '.join(others)} and {last}, and the strategy is {self.strategy}"
-                )
+        _check_penalty_used(self.widths, [strategy])
         limits = {"length-penalty": self.length_penalty is not None, "no-repeat-ngram": self.no_repeat_ngram}
         for name, given in limits.items():
-            if given and STRATEGIES[self.strategy].exact_sampling:
+            if given and STRATEGIES[strategy].exact_sampling:
                 raise ArgumentError(
-                    f"--{name} would change what {self.strategy} draws, the model's own samples: leave it "
+                    f"--{name} would change what {strategy} draws, the model's own samples: leave it "
                     "out, or use --strategy sampling"
                 )
 
@@ -115,12 +138,12 @@ class SearchOptions:
     def _min_length(self, defaults: Defaults, length: int) -> int:
         if self.min_length is not None:
             return self.min_length
-        return 0 if STRATEGIES[self.strategy].exact_sampling else min(defaults.min_length, length)
+        return 0 if STRATEGIES[self.strategy(defaults)].exact_sampling else min(defaults.min_length, length)
 
     def _no_repeat_ngram(self, defaults: Defaults) -> int | None:
         if self.no_repeat_ngram is not None:
             return self.no_repeat_ngram
-        return None if STRATEGIES[self.strategy].exact_sampling else defaults.no_repeat_ngram
+        return None if STRATEGIES[self.strategy(defaults)].exact_sampling else defaults.no_repeat_ngram
 
     def _scorer(self, defaults: Defaults) -> Scorer | None:
         """Return what finished outputs are ranked by; None is log-probability."""
@@ -129,7 +152,7 @@ class SearchOptions:
 
             return LengthNormalised(alpha=self.length_penalty)
         order = defaults.order if self.order in (None, "mbr") else self.order
-        if order == "log-prob" or STRATEGIES[self.strategy].exact_sampling:
+        if order == "log-prob" or STRATEGIES[self.strategy(defaults)].exact_sampling:
             return None
         return scorer_of(order)
 
@@ -150,10 +173,12 @@ _OPTIONS = (
     click.option(
         "--strategy",
         metavar="NAME",
-        default=STRATEGY,
-        show_default=True,
         shell_complete=_complete(STRATEGIES),
-        help=f"How to search: {one_of(STRATEGIES)}.",
+        help=f"How to search: {one_of(STRATEGIES)} (default: {STRATEGY}; dbs with options for groups, and "
+        "with --chat).",
+    ),
+    click.option(
+        "--outputs", "-n", type=_WIDTH, metavar="N", help="Number of outputs (default: 6; with --chat, 8)."
     ),
     click.option(
         "--groups",
@@ -164,7 +189,12 @@ _OPTIONS = (
     ),
     click.option("--beams-per-group", "-b", type=_WIDTH, metavar="N", help="Beams (or samples) per group."),
     click.option(
-        "--strength", "-s", type=float, metavar="X", help="Strength of the diversity penalty; 0 turns it off."
+        "--strength",
+        "-s",
+        type=float,
+        metavar="X",
+        help="Strength of the penalty for what other outputs say; 0 turns it off (default: 0.8 for "
+        "branching; for dbs it depends on the model).",
     ),
     click.option(
         "--diversity",
@@ -254,6 +284,7 @@ _WIDTHS = ("groups", "beams_per_group", "strength", "diversity")
 _SETTINGS = ("temperature", "top_k", "top_p", "min_p", "rate")
 _REST = (
     "strategy",
+    "outputs",
     "unique",
     "max_length",
     "min_length",
@@ -278,7 +309,9 @@ def with_search_options(command: Callable[..., None]) -> Callable[..., None]:
         penalty = rest["length_penalty"]
         if penalty is not None and not 0 <= penalty < float("inf"):
             raise ArgumentError(f"--length-penalty is {penalty}: give a finite number of 0 or more")
-        command(search=SearchOptions(widths=_given(widths), settings=_given(settings), **rest), **options)
+        named = rest.pop("strategy")
+        search = SearchOptions(named=named, widths=_given(widths), settings=_given(settings), **rest)
+        command(search=search, **options)
 
     for option in reversed(_OPTIONS):
         called = option(called)
@@ -373,6 +406,9 @@ def strategy_tables(asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
     names = [check_strategy_name(name.strip()) for name in asked["strategies"].split(",")]
     _check_penalty_used(given, names)
     tables = {name: table_of_widths(name, _widths(given)) for name in names}
+    for name in names:
+        if "strength" in given and "strength" in own_settings(name):
+            tables[name]["strength"] = given["strength"]
     for table in tables.values():
         StrategySpec.of_table(table)  # which says what is wrong in the words of other commands
     return tables
@@ -380,11 +416,10 @@ def strategy_tables(asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 def _check_penalty_used(given: dict[str, Any], names: list[str]) -> None:
     """Raise if an option has no effect on any of these strategies."""
-    if any(STRATEGIES[name].diverse for name in names):
-        return
-    for option in ("strength", "diversity"):
-        if option in given:
-            *others, last = diverse_strategies()
+    users = {"strength": list(filter(has_strength, STRATEGIES)), "diversity": list(diverse_strategies())}
+    for option, takers in users.items():
+        if option in given and not any(name in takers for name in names):
+            *others, last = takers
             these = "strategy is" if len(names) == 1 else "strategies are"
             raise ArgumentError(
                 f"--{option} is for {', '.join(others)} and {last}, and the {these} {', '.join(names)}"

@@ -22,7 +22,7 @@ from beamsplit.hypotheses import Hypotheses
 from beamsplit.messages import Conversation, as_conversation
 from beamsplit.model import Guided
 from beamsplit.options import OptionArguments
-from beamsplit.strategies.defaults import DEFAULTS, STRATEGY
+from beamsplit.strategies.defaults import DEFAULTS
 from beamsplit.strategies.spec import StrategySpec
 
 __all__ = ["Prompt", "TransformersModel", "from_transformers", "word_vectors"]
@@ -119,7 +119,7 @@ class TransformersModel:
         defaults, widths = DEFAULTS["chat"], DEFAULTS["chat"].widths
         if answers is not None:
             widths = replace(widths, groups=checks.at_least("answers", answers, 1))
-        strategy = StrategySpec.of_widths(STRATEGY, widths).make(self)
+        strategy = StrategySpec.of_widths(defaults.strategy, widths).make(self)
         conversation = as_conversation(messages, system)
         settings = {**defaults.decode_options(), **options}
         if "min_length" not in options and checks.is_whole(settings["max_length"]):

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from beamsplit.search.plan import Strategy
     from beamsplit.strategies.arithmetic import ArithmeticSampling, DiverseArithmeticSampling
     from beamsplit.strategies.beam import BeamSearch
+    from beamsplit.strategies.branching import LateBranching
     from beamsplit.strategies.diverse import DiverseBeamSearch
     from beamsplit.strategies.divmbest import DivMBest
     from beamsplit.strategies.sampling import DiverseSampling, Sampling
@@ -22,6 +23,7 @@ __all__ = [
     "DiverseBeamSearch",
     "DiverseSampling",
     "DiverseSiblings",
+    "LateBranching",
     "Sampling",
     "StochasticBeamSearch",
     "Strategy",
@@ -34,6 +36,7 @@ __getattr__ = package_getattr(
         "beamsplit.search.plan": "Strategy",
         "beamsplit.strategies.arithmetic": "ArithmeticSampling DiverseArithmeticSampling",
         "beamsplit.strategies.beam": "BeamSearch",
+        "beamsplit.strategies.branching": "LateBranching",
         "beamsplit.strategies.diverse": "DiverseBeamSearch",
         "beamsplit.strategies.divmbest": "DivMBest",
         "beamsplit.strategies.sampling": "DiverseSampling Sampling",

@@ -29,19 +29,20 @@ class LateBranching:
     one strength suits models that are sure of themselves and models that are not.
 
     Outputs are in groups of one, in the order in which they were chosen. The first is that of a beam search
-    of `beams` beams, whatever the others are. If there are fewer different outputs than were asked for, the
-    list is shorter.
+    of `beams` beams, whatever the others are; by default there are a fifth as many beams as outputs, and two
+    at least. If there are fewer different outputs than were asked for, the list is shorter.
     """
 
     outputs: int
     strength: float = 0.8
-    beams: int = 4
+    beams: int | None = None
     rounds: int = 2
 
     def __post_init__(self) -> None:
         checks.at_least("outputs", self.outputs, 1)
         checks.non_negative("strength", self.strength)
-        checks.at_least("beams", self.beams, 1)
+        if self.beams is not None:
+            checks.at_least("beams", self.beams, 1)
         checks.at_least("rounds", self.rounds, 0)
 
     @property
@@ -50,7 +51,8 @@ class LateBranching:
 
     def plan(self) -> Plan:
         """Return the plan of the beam search that comes first."""
-        return Plan(groups=1, beams_per_group=int(self.beams), rule=Maximise())
+        beams = max(2, self.outputs // 5) if self.beams is None else self.beams
+        return Plan(groups=1, beams_per_group=int(beams), rule=Maximise())
 
     def search(self, options: DecodeOptions, abilities: Abilities) -> Search:
         """Return the search."""

@@ -25,8 +25,8 @@ __all__ = [
     "defaults_of",
 ]
 
-STRATEGY = "dbs"
-"""The strategy that is used unless another is named."""
+STRATEGY = "branching"
+"""The strategy that is used unless another is named, or the table below has another."""
 
 BATCH_SIZE = 32
 """Inputs that are decoded at once."""
@@ -43,8 +43,10 @@ class Defaults:
     """How a model is decoded where nothing else is said."""
 
     widths: Widths
+    """How many outputs there are; and the groups, the strength and the term of diverse beam search."""
     max_length: int
     """The most tokens of an output."""
+    strategy: str = STRATEGY
     page_length: int | None = None
     """The same on the web page, where people wait; by default no other."""
     min_length: int = 0
@@ -96,6 +98,7 @@ DEFAULTS: dict[str, Defaults] = {
     ),
     # Answers of a chat model: one of each group. Chosen on 50 prompts; docs/chat.md has the figures.
     "chat": Defaults(
+        strategy="dbs",
         widths=Widths(groups=8, beams_per_group=2, strength=1.5, diversity="hamming"),
         max_length=120,
         min_length=2,
@@ -129,4 +132,5 @@ def defaults_of(model: object) -> Defaults:
 
 def default_strategy(model: object) -> Strategy:
     """Make the strategy that a model is decoded by where none is given."""
-    return StrategySpec.of_widths(STRATEGY, defaults_of(model).widths).make(model)
+    defaults = defaults_of(model)
+    return StrategySpec.of_widths(defaults.strategy, defaults.widths).make(model)

@@ -19,6 +19,7 @@ __all__ = [
     "StrategyEntry",
     "check_strategy_name",
     "diverse_strategies",
+    "has_strength",
     "own_settings",
     "strategy_class",
     "strategy_fields",
@@ -53,10 +54,16 @@ class StrategyEntry:
     @property
     def grouped(self) -> bool:
         """Whether its outputs come in groups, or in runs."""
-        return bool(self.per_group) or self.width == "runs"
+        return bool(self.per_group) or self.width in ("runs", "outputs")
 
 
 STRATEGIES: dict[str, StrategyEntry] = {
+    "branching": StrategyEntry(
+        home="beamsplit.strategies.branching.LateBranching",
+        title="late branching",
+        source="late branching",
+        width="outputs",
+    ),
     "bs": StrategyEntry(
         home="beamsplit.strategies.beam.BeamSearch",
         title="beam search",
@@ -168,11 +175,17 @@ def strategy_fields(name: str) -> set[str]:
     return {each.name for each in fields(strategy_class(name))}
 
 
-# What strategies are given alike: widths, and what makes groups differ.
+# What strategies with a diversity term are given alike.
 _COMMON = {"schedule", "strength", "diversity", "beams"}
 
 
 def own_settings(name: str) -> set[str]:
     """Return the names of the settings that are a strategy's own, such as temperature or rate."""
     entry = STRATEGIES[name]
-    return strategy_fields(name) - _COMMON - {entry.width, entry.per_group}
+    common = _COMMON if entry.diverse else set()
+    return strategy_fields(name) - common - {entry.width, entry.per_group}
+
+
+def has_strength(name: str) -> bool:
+    """Tell whether a strategy has a strength, by a diversity term or without one."""
+    return STRATEGIES[name].diverse or "strength" in own_settings(name)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from beamsplit.model import StepModel
     from beamsplit.search.plan import Strategy
 
-__all__ = ["OPTIONS", "StrategySpec", "Widths", "table_of_widths"]
+__all__ = ["OPTIONS", "StrategySpec", "Widths", "strategy_named_by", "table_of_widths"]
 
 OPTIONS = ("strategy", "mmi", "unique")
 """The keys of a strategy's table that are not settings of its class."""
@@ -67,6 +67,18 @@ class Widths:
         return checks.at_least("groups", self.groups, 1) * checks.at_least(
             "beams_per_group", self.beams_per_group, 1
         )
+
+
+_OF_GROUPS = ("groups", "beams_per_group", "diversity", "return_per_group")
+
+
+def strategy_named_by(given: Collection[str], default: str) -> str:
+    """Return the strategy where none is named: settings of groups ask for diverse beam search.
+
+    >>> strategy_named_by(["strength"], default="branching"), strategy_named_by(["groups"], "branching")
+    ('branching', 'dbs')
+    """
+    return "dbs" if any(name in given for name in _OF_GROUPS) else default
 
 
 def table_of_widths(name: str, widths: Widths) -> dict[str, Any]:
@@ -257,7 +269,7 @@ def _check_mmi(table: object) -> None:
 
 
 def _setting(key: str, value: Any) -> str:
-    return _count(value, key) if key in ("beams", "samples", "runs") else f"{key} {value}"
+    return _count(value, key) if key in ("beams", "samples", "runs", "outputs") else f"{key} {value}"
 
 
 def _count(number: int, things: str) -> str:

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from beamsplit.strategies.defaults import STRATEGY
-from beamsplit.strategies.spec import StrategySpec, Widths
+from beamsplit.strategies.names import check_strategy_name, own_settings
+from beamsplit.strategies.spec import StrategySpec, Widths, strategy_named_by
 
 __all__ = ["DecodeRequest", "PictureRequest", "SearchRequest"]
 
@@ -37,7 +38,12 @@ Setting = Annotated[float, Field(ge=0, le=1_000_000), AfterValidator(_check_sett
 class SearchRequest(_Strict):
     """A strategy and its settings. What is left out is the model's default."""
 
-    strategy: str = Field(STRATEGY, max_length=_NAME_LENGTH, examples=["dbs"])
+    strategy: str | None = Field(
+        None,
+        max_length=_NAME_LENGTH,
+        examples=["dbs"],
+        description=f"By default {STRATEGY}; with groups or a diversity term, dbs.",
+    )
     groups: int | None = Field(None, ge=1, le=1_000)
     beams_per_group: int | None = Field(None, ge=1, le=1_000)
     strength: float | None = Field(None, ge=0, le=_MAX_STRENGTH)
@@ -53,8 +59,12 @@ class SearchRequest(_Strict):
         """Return the strategy, with the defaults for what is left out."""
         names = ("groups", "beams_per_group", "strength", "diversity")
         given: dict[str, Any] = {name: getattr(self, name) for name in names}
-        widths = replace(defaults, **{name: value for name, value in given.items() if value is not None})
-        return StrategySpec.of_widths(self.strategy, widths, self.settings, unique=self.unique)
+        given = {name: value for name, value in given.items() if value is not None}
+        strategy = check_strategy_name(self.strategy or strategy_named_by(given, STRATEGY))
+        settings: dict[str, Any] = dict(self.settings)
+        if "strength" in given and "strength" in own_settings(strategy):
+            settings["strength"] = given["strength"]
+        return StrategySpec.of_widths(strategy, replace(defaults, **given), settings, unique=self.unique)
 
 
 class PictureRequest(_Strict):
