@@ -56,7 +56,8 @@ def main(names: Sequence[str], jobs: int, out: Path | None, only_tables: bool, s
     known = {
         str(path.relative_to(HERE).with_suffix("")): path
         # Validation first: what is chosen there is used in the others.
-        for path in [*sorted((HERE / "validation").glob("*.toml")), *sorted(HERE.glob("*.toml"))]
+        for folder in ("validation", "front", ".")
+        for path in sorted((HERE / folder).glob("*.toml"))
     }
     for name in names:
         if name not in known:

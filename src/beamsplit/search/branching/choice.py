@@ -22,8 +22,8 @@ __all__ = ["Choice", "Chooser", "Said", "pair_codes"]
 _BRANCHES = 256
 """Branches of an input that are looked at: the most promising before any is chosen."""
 
-_AGAIN = 0.25
-"""A pair that the list has costs its price, and this share of it more for each further time it has it."""
+_AGAIN = 5.0
+"""A pair that the list has costs its price; one that the whole list has would cost so many prices more."""
 
 _REPEATED = 0.5
 """The share of what follows a branch that is expected to be in the list already."""
@@ -35,26 +35,27 @@ class Said:
 
     codes: Tensor  # [m] in order
     times: Tensor  # [m]
+    count: int  # the outputs of a list
 
     def prices(self, codes: Tensor) -> Tensor:
         """Return what these pairs cost, in the price of one that was said once."""
         place = torch.searchsorted(self.codes, codes).clamp(max=len(self.codes) - 1)
-        return price_of(torch.where(self.codes[place] == codes, self.times[place], 0))
+        return price_of(torch.where(self.codes[place] == codes, self.times[place], 0), self.count)
 
     def add(self, codes: Tensor) -> Said:
         """Return the same with these pairs said once more."""
         every, place = torch.unique(torch.cat([self.codes, codes]), return_inverse=True)
         times = torch.cat([self.times, torch.ones_like(codes)])
-        return Said(every, torch.zeros_like(every).index_add_(0, place, times))
+        return Said(every, torch.zeros_like(every).index_add_(0, place, times), self.count)
 
 
-def price_of(times: Tensor) -> Tensor:
-    """Return the price of a pair that was said so many times.
+def price_of(times: Tensor, count: int) -> Tensor:
+    """Return the price of a pair that was said so many times, in a list of so many outputs.
 
-    >>> price_of(torch.tensor([0, 1, 2, 3]))
+    >>> price_of(torch.tensor([0, 1, 2, 3]), 20)
     tensor([0.0000, 1.0000, 1.2500, 1.5000])
     """
-    return (times > 0) * (1 + _AGAIN * (times - 1))
+    return (times > 0) * (1 + _AGAIN / count * (times - 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,12 +167,12 @@ class Chooser:
             open_ &= ~(same & (options.key != NOTHING))
             open_[batch, best] = False
         known = said[:-1] > 0
-        chosen = Said(options.codes[known], said[:-1][known])
+        chosen = Said(options.codes[known], said[:-1][known], self.count)
         return _choice(options, torch.stack(picked, 1), torch.stack(values, 1), chosen)
 
     def _values(self, options: _Options, said: Tensor) -> Tensor:
         """Return what every option [batch n] is worth after what was said."""
-        repeated = price_of(said)[options.pairs].sum(2).to(options.worth.dtype)
+        repeated = price_of(said, self.count)[options.pairs].sum(2).to(options.worth.dtype)
         total = options.worth - self.price.unsqueeze(1) * repeated
         return self.scorer.final(total, (options.length + options.ahead).clamp(min=1))
 
