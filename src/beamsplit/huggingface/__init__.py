@@ -1,5 +1,6 @@
-"""Hugging Face transformers: diverse beam search for its `generate`, and its models for our `decode`.
+"""Hugging Face transformers: our searches for its `generate`, and its models for our `decode`.
 
+model.generate(**inputs, custom_generate=late_branching, num_beams=6)
 model.generate(**inputs, custom_generate=diverse_beam_search, num_beams=6, num_beam_groups=3, ...)
 install()                                   the same without `custom_generate`, by patching `generate`
 decode(from_transformers(model, tokenizer), ["text"], strategy, max_length=20)
@@ -10,7 +11,7 @@ from beamsplit.extras import need
 
 need("transformers", "beamsplit.huggingface", "hf")
 
-from beamsplit.huggingface.generate import diverse_beam_search  # noqa: E402 (what is missing is said first)
+from beamsplit.huggingface.generate import diverse_beam_search, late_branching  # noqa: E402 (say what is missing first)
 from beamsplit.huggingface.loading import load  # noqa: E402
 from beamsplit.huggingface.model import TransformersModel, from_transformers  # noqa: E402
 from beamsplit.huggingface.output import (  # noqa: E402
@@ -26,6 +27,7 @@ __all__ = [
     "diverse_beam_search",
     "from_transformers",
     "install",
+    "late_branching",
     "load",
     "uninstall",
 ]

@@ -1,4 +1,4 @@
-"""Diverse beam search as a decoding loop for `generate`, with the names that its users know."""
+"""Decoding loops for `generate`, with the names that its users know: diverse beam search, late branching."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from beamsplit.hypotheses import Hypotheses, Hypothesis
 from beamsplit.search.plan import Strategy
 from beamsplit.search.step import Step
 from beamsplit.search.stopping import Settled
-from beamsplit.strategies import DiverseBeamSearch, DiverseSampling
+from beamsplit.strategies import DiverseBeamSearch, DiverseSampling, LateBranching
 
-__all__ = ["diverse_beam_search"]
+__all__ = ["diverse_beam_search", "late_branching"]
 
 
 def diverse_beam_search(
@@ -112,6 +112,70 @@ def diverse_beam_search(
         for input_index, found in enumerate(step.hypotheses)
     ]
     return make_output(model, prompts, returned, recorder)
+
+
+def late_branching(
+    model: Any,
+    input_ids: Tensor,
+    *,
+    logits_processor: Iterable[Any] = (),
+    stopping_criteria: Iterable[Any] = (),
+    generation_config: Any,
+    num_beams: int | None = None,
+    num_return_sequences: int | None = None,
+    length_penalty: float | None = None,
+    strength: float = 0.8,
+    on_step: Callable[[Step], object] | None = None,
+    **model_kwargs: Any,
+) -> Any:
+    """Give this to `generate`: `model.generate(**inputs, custom_generate=late_branching, num_beams=6)`.
+
+    Args:
+        num_beams: how many outputs to look for, all different; a beam search of the same width costs as much.
+        num_return_sequences: how many of them to return, best first; by default all.
+        length_penalty: as ever; see `GenerationScorer`.
+        strength: what it costs to say what other outputs say; see `beamsplit.LateBranching`.
+        on_step: called after every step with a `beamsplit.Step`, whose `hypotheses` are the lists so far.
+
+    It never samples, whatever the model's generation config says. All other settings are those of `generate`.
+    Returns sequences, or, with return_dict_in_generate=True, its output for beams with `log_probs` besides
+    and without `scores`, `logits` and `beam_indices`.
+    """
+    _refuse(generation_config, on_step)
+    for name in ("output_scores", "output_logits"):
+        if generation_config.return_dict_in_generate and getattr(generation_config, name, False):
+            raise ArgumentError(f"{name}=True is not possible with late_branching: use diverse_beam_search")
+    outputs = checks.at_least("num_beams", _given(num_beams, generation_config, "num_beams", 1), 1)
+    returned = _given(num_return_sequences, generation_config, "num_return_sequences", 1)
+    sampled_by = generation_config if getattr(generation_config, "do_sample", False) else None
+    processors = Processors(logits_processor, sampled_by=sampled_by)
+    prompt = Prompt(input_ids, model_kwargs, processors, generation_config, _rows_an_input(generation_config))
+    prompts = prompt.input_ids[prompt.rows]
+    scorer = _scorer(generation_config, length_penalty, None, groups=1)
+    search = beamsplit.steps(
+        TransformersModel(model, lambda inputs: inputs),
+        prompt,
+        LateBranching(outputs=outputs, strength=strength),
+        max_length=generation_config.max_length - prompts.shape[1],
+        end=_ends(model, generation_config),
+        stop=stop_by(stopping_criteria, prompts),
+        scorer=scorer,
+    )
+    for step in search:
+        if on_step is not None:
+            on_step(step)
+    asked = _Request(outputs, outputs, (), returned if returned > 1 else outputs, None)
+    recorder = OutputRecorder(outputs, outputs, False, scorer, generation_config)
+    lists = [_all_returned(list(found), index, asked, scorer) for index, found in enumerate(step.hypotheses)]
+    return make_output(model, prompts, lists, recorder)
+
+
+def _all_returned(
+    found: Sequence[Hypothesis], input_index: int, asked: _Request, scorer: GenerationScorer
+) -> list[Returned]:
+    """Return the best of a list; its order is that of the scorer already."""
+    made = [Returned(h, float(scorer.final(torch.tensor(h.log_prob), len(h.tokens))), ()) for h in found]
+    return _filled_up(made[: asked.sequences], input_index, asked, "that differ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,19 +320,25 @@ def _returned(
     groups = [[recorder.trace(h, input_index) for h in group] for group in found.groups]
     count = sum(len(group) for group in groups)
     reason = "that differ" if unique else "that logits processors and constraints allow"
-    if not count:
-        raise ModelError(f"input {input_index} has no hypotheses {reason}: relax them")
+    every = [each for group in groups for each in group]
     if count < asked.sequences:
+        return _filled_up(every, input_index, asked, reason)
+    return every if asked.per_group is not None else _best_of_each_first(groups, asked.sequences)
+
+
+def _filled_up(found: list[Returned], input_index: int, asked: _Request, reason: str) -> list[Returned]:
+    """Return as many sequences as were asked for, the last ones empty if there are fewer, with a warning."""
+    if not found:
+        raise ModelError(f"input {input_index} has no hypotheses {reason}: relax them")
+    missing = asked.sequences - len(found)
+    if missing > 0:
         warnings.warn(
-            f"input {input_index} has {count} hypotheses {reason} where {asked.sequences} were asked for: "
-            "the rest of its sequences are empty, with a score of -inf",
+            f"input {input_index} has {len(found)} hypotheses {reason} where {asked.sequences} were asked "
+            "for: the rest of its sequences are empty, with a score of -inf",
             stacklevel=2,
         )
-        nothing = Returned(Hypothesis((), -torch.inf, -torch.inf, group=-1), -torch.inf, ())
-        return [*(each for group in groups for each in group), *[nothing] * (asked.sequences - count)]
-    if asked.per_group is not None:
-        return [each for group in groups for each in group]
-    return _best_of_each_first(groups, asked.sequences)
+    nothing = Returned(Hypothesis((), -torch.inf, -torch.inf, group=-1), -torch.inf, ())
+    return [*found, *[nothing] * missing]
 
 
 def _best_of_each_first(groups: Sequence[Sequence[Returned]], count: int) -> list[Returned]:
