@@ -18,7 +18,8 @@ from beamsplit.search.stopping import ask_stop
 __all__ = ["CANDIDATES", "Explorer", "Reached"]
 
 CANDIDATES = 8
-"""How many next tokens of a prefix are looked at: the likeliest."""
+"""How many next tokens of a prefix are looked at: the likeliest. As for first tokens, as many as outputs are
+asked for, since an output may well begin with an unlikely word."""
 
 _BASE = 1 << 20  # more tokens than any vocabulary has, where the model does not tell its size
 _FIRST = 0  # the number of the model's first answer
@@ -37,8 +38,9 @@ class Reached(NamedTuple):
 class Explorer:
     """A tree, and how it grows."""
 
-    def __init__(self, setting: Setting, answer: Answer, *, keeps: bool) -> None:
+    def __init__(self, setting: Setting, answer: Answer, outputs: int, *, keeps: bool) -> None:
         self.setting = setting
+        self._width = max(CANDIDATES, outputs)
         self.doubt = torch.zeros(setting.batch, dtype=torch.bool, device="cpu")
         """[batch] whether some list of the model was too short."""
         self._keeps = keeps
@@ -103,9 +105,10 @@ class Explorer:
         return Advance(tokens.to(device), rows.to(device), sources)
 
     def _read(self, answer: Answer, rows: Tensor, inputs: Tensor, reached: Reached) -> Prefixes:
-        lists = read_candidates(self.setting, answer, self._heights[-1], rows, reached.tokens, CANDIDATES)
-        self.doubt[inputs[falls_short(lists, CANDIDATES)]] = True
-        lists = padded(lists, CANDIDATES)
+        width = CANDIDATES if reached.tokens.shape[1] else self._width
+        lists = read_candidates(self.setting, answer, self._heights[-1], rows, reached.tokens, width)
+        self.doubt[inputs[falls_short(lists, width)]] = True
+        lists = padded(lists, self._width)
         score = reached.score.unsqueeze(1) + lists.gain
         return Prefixes(
             input=inputs,

@@ -27,8 +27,11 @@ __all__ = ["FirstSearch"]
 class FirstSearch:
     """A beam search that fills a tree."""
 
-    def __init__(self, plan: Plan, options: DecodeOptions, abilities: Abilities, start: Start) -> None:
+    def __init__(
+        self, plan: Plan, options: DecodeOptions, abilities: Abilities, start: Start, outputs: int
+    ) -> None:
         self._plan = plan
+        self._outputs = outputs
         self._options = replace(options, return_per_group=None, unique=False)
         self._abilities = abilities
         self._begin = start
@@ -39,10 +42,10 @@ class FirstSearch:
         self.explorer: Explorer | None = None
         self.last: Step | None = None
 
-    def search(self, outputs: int) -> Search:
+    def search(self) -> Search:
         """Run the search, and show all steps but the last, which is kept as `last`.
 
-        Steps show its best so far, each in a group of its own, and no more than so many.
+        Steps show its best so far, each in a group of its own, and no more outputs than are asked for.
         """
         search = lockstep(self._plan, self._options, self._abilities)
         event = _next(search, None)
@@ -50,7 +53,7 @@ class FirstSearch:
             if isinstance(event, Step):
                 self.last, event = event, _next(search, None)
                 if event is not None:
-                    yield replace(self.last, assemble=partial(_best, self.last.assemble, outputs))
+                    yield replace(self.last, assemble=partial(_best, self.last.assemble, self._outputs))
             else:
                 event = _next(search, (yield from self._relay(event)))
         if self.last is not None:
@@ -72,7 +75,8 @@ class FirstSearch:
     def _start(self, answer: Answer) -> None:
         setting = Setting.of(self._plan, self._options, self._abilities, answer)
         if setting.batch:
-            self.explorer = Explorer(setting, answer, keeps=self._begin.keeps == "all")
+            keeps = self._begin.keeps == "all"
+            self.explorer = Explorer(setting, answer, self._outputs, keeps=keeps)
             self._row = torch.arange(setting.batch, device="cpu")
             self._places = {(index, ()): index for index in range(setting.batch)}
 

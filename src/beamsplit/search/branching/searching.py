@@ -32,8 +32,8 @@ class Branching:
 
 def branching(how: Branching, options: DecodeOptions, abilities: Abilities) -> Search:
     """Search for lists of likely and different outputs."""
-    first = FirstSearch(how.first, options, abilities, _start(how, options, abilities))
-    yield from first.search(how.outputs)
+    first = FirstSearch(how.first, options, abilities, _start(how, options, abilities), how.outputs)
+    yield from first.search()
     if first.explorer is None or first.last is None:  # an empty batch
         return
     lists = Lists(first.explorer, how.outputs, how.strength, abilities.to_text)
@@ -48,7 +48,8 @@ def branching(how: Branching, options: DecodeOptions, abilities: Abilities) -> S
 
 def _start(how: Branching, options: DecodeOptions, abilities: Abilities) -> Start:
     beams = max(how.outputs, how.first.beams_per_group)
-    room = Room(beams=beams, length=options.max_length, candidates=CANDIDATES + len(options.ends) + 1)
+    candidates = max(CANDIDATES, how.outputs) + len(options.ends) + 1
+    room = Room(beams=beams, length=options.max_length, candidates=candidates)
     return Start(room, keeps="all" if abilities.returns else "first")
 
 
