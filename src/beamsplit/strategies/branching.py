@@ -26,7 +26,8 @@ class LateBranching:
     once, and the list is chosen anew. That is done `rounds` times, or until nothing is lacking.
 
     The price is `strength` times what a token of the first output costs on average, in log-probability. So
-    one strength suits models that are sure of themselves and models that are not.
+    one strength suits models that are sure of themselves and models that are not. That is for lists of 20
+    outputs: in shorter lists the price is higher, and in longer ones lower, by the root of their length.
 
     Outputs are in groups of one, in the order in which they were chosen. The first is that of a beam search
     of `beams` beams, whatever the others are; by default there are a fifth as many beams as outputs, and two

@@ -21,6 +21,10 @@ _EFFORT = 1.5
 each token that a list of the first output would have."""
 
 
+_USUAL_COUNT = 20
+"""The outputs of a list whose price is the strength itself. Who looks at fewer wants them to differ more."""
+
+
 class Lists:
     """Lists of so many outputs, chosen from what an explorer knows."""
 
@@ -43,7 +47,8 @@ class Lists:
         # Where no output is allowed at all, there is nothing to branch from.
         explorer.tree.prefixes.is_open[~exists[explorer.tree.prefixes.input]] = False
         self._length = torch.where(exists, outputs.length[self._first], 1)
-        self._price = strength * (-outputs.log_prob[self._first]).clamp(min=0) / self._length
+        cost = (-outputs.log_prob[self._first]).clamp(min=0) / self._length
+        self._price = strength * (_USUAL_COUNT / count) ** 0.5 * cost
         setting = explorer.setting
         self._chooser = Chooser(count, self._price, setting.options.ranking, explorer.base)
 
