@@ -16,6 +16,7 @@ from torch import Tensor
 
 from beamsplit.scoring import Scorer
 from beamsplit.search.branching.tree import NOTHING, Outputs, Prefixes, Tree
+from beamsplit.search.results import final_scores
 
 __all__ = ["Choice", "Chooser", "Said", "pair_codes"]
 
@@ -80,6 +81,7 @@ class Chooser:
     count: int
     price: Tensor  # [batch] of a pair of tokens that is in the list already
     scorer: Scorer
+    max_length: int
     base: int  # more than any token
 
     def choose(self, tree: Tree, outputs: Outputs, keys: Tensor, first: Tensor, *, branches: bool) -> Choice:
@@ -96,7 +98,7 @@ class Chooser:
     def _branches(self, tree: Tree, outputs: Outputs) -> _Flat:
         """Return the most promising branches of every input."""
         prefixes = tree.prefixes
-        rest, ahead = _expected(outputs, prefixes, tree.paths())
+        rest, ahead = _expected(outputs, prefixes, tree.paths(), self.max_length)
         prefix, slot = prefixes.is_open.nonzero(as_tuple=True)
         # An end is treated as any other token: that it spares the rest is no merit.
         ahead, price = ahead[prefix], self.price[prefixes.input[prefix]]
@@ -173,7 +175,7 @@ class Chooser:
         """Return what every option [batch n] is worth after what was said."""
         repeated = price_of(said)[options.pairs].sum(2).to(options.worth.dtype)
         total = options.worth - self.price.unsqueeze(1) * repeated
-        return self.scorer.final(total, (options.length + options.ahead).clamp(min=1))
+        return final_scores(self.scorer, total, options.length + options.ahead)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,11 +239,11 @@ def _of_outputs(outputs: Outputs, keys: Tensor) -> _Flat:
     )
 
 
-def _expected(outputs: Outputs, prefixes: Prefixes, paths: Tensor) -> tuple[Tensor, Tensor]:
+def _expected(outputs: Outputs, prefixes: Prefixes, paths: Tensor, max_length: int) -> tuple[Tensor, Tensor]:
     """Return what is expected after one more token [n]: what it adds to the score, and how many tokens.
 
     It is what follows in the best output that has the prefix. A prefix that no output has looks at the
-    nearest of its own prefixes that some output has.
+    nearest of its own prefixes that some output has. Nothing follows where an output is as long as it may be.
     """
     size, longest = paths.shape
     order = outputs.worth.argsort(stable=True)
@@ -255,13 +257,14 @@ def _expected(outputs: Outputs, prefixes: Prefixes, paths: Tensor) -> tuple[Tens
     best[size] = NOTHING  # where no prefix is
     nearest = best[torch.where(paths == NOTHING, size, paths)]  # [n longest]
     known = nearest != NOTHING
-    last = (known * torch.arange(1, longest + 1, device="cpu")).amax(1) - 1
+    last = (known * torch.arange(longest, device="cpu")).amax(1)  # 0 where an input has no output
     output = order[nearest.gather(1, last.unsqueeze(1)).squeeze(1)]
     # The output's score before the token that stands where the next one but one would.
     place = torch.minimum(prefixes.length + 1, outputs.length[output] - 1)
     before = prefixes.score[along[output, place]]
     ahead = (outputs.length[output] - prefixes.length - 1).clamp(min=1)
-    return outputs.score[output] - before, ahead
+    is_last = prefixes.length + 1 == max_length
+    return (outputs.score[output] - before).masked_fill(is_last, 0.0), ahead.masked_fill(is_last, 0)
 
 
 def _best_of_each(inputs: Tensor, value: Tensor, batch: int) -> Tensor:
