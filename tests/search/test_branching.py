@@ -87,8 +87,9 @@ class InLists(Around):
 
     def answer(self, answer: Tensor) -> Shortlist:
         log_prob, tokens = torch.log_softmax(answer, dim=-1).topk(min(self.width, answer.shape[1]))
-        everything = self.width >= answer.shape[1]
-        return Shortlist(tokens, log_prob, torch.full((len(tokens),), -torch.inf) if everything else None)
+        has_all = self.width >= answer.shape[1]
+        rest = torch.full((len(tokens),), -torch.inf) if has_all else log_prob.amin(1)
+        return Shortlist(tokens, log_prob, rest)
 
 
 class InShortLists(InLists):
@@ -357,7 +358,7 @@ class Counted(Around):
 
     def start(self, inputs: list[int]) -> tuple[Any, Any]:
         answer, state = self._model.start(inputs)
-        said = [(given,) for given in inputs]
+        said: list[tuple[int, ...]] = [(given,) for given in inputs]
         self.asked.append(said)
         return answer, (state, said)
 
@@ -581,7 +582,7 @@ def with_nan(answer: Tensor) -> Tensor:
     return answer.index_fill(0, torch.tensor([len(answer) - 1]), torch.nan)
 
 
-BAD: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
+BAD: dict[str, tuple[Callable[[Tensor], Any], str]] = {
     "nan": (with_nan, r"NaN at token 0 \(row"),
     "ruled-out": (lambda answer: torch.full_like(answer, -torch.inf), "-inf for every token"),
     "rows": (lambda answer: answer[:-1], "rows when"),

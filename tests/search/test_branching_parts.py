@@ -81,7 +81,8 @@ def test_a_pair_costs_more_each_time_it_is_said() -> None:
 
 def test_codes_of_pairs_are_all_different() -> None:
     pairs = list(itertools.product(range(3), range(-1, 4), range(4)))  # input, token before, token
-    codes = pair_codes(*(torch.tensor(each) for each in zip(*pairs, strict=True)), 4)
+    input_, before, token = torch.tensor(pairs).unbind(1)
+    codes = pair_codes(input_, before, token, 4)
     assert len(set(codes.tolist())) == len(pairs)
     assert int(codes.min()) >= 0
 

@@ -93,7 +93,7 @@ def final_scores(scorer: Scorer, total: Tensor, lengths: Tensor) -> Tensor:
     if isinstance(scorer, LogProb):
         return total
     final = torch.zeros_like(total)
-    for length in lengths.unique().tolist():
+    for length in torch.unique(lengths).tolist():
         final = torch.where(lengths == length, scorer.final(total, max(length, 1)), final)
     return final
 
