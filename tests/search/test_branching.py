@@ -152,7 +152,7 @@ strategies = st.builds(
     beams=st.integers(1, 12),
     rounds=st.integers(0, 4),
 )
-several = settings(law, max_examples=40)
+several = settings(law, max_examples=25)
 
 
 def search(model: Any, strategy: Any, inputs: Sequence[int] = INPUTS, **options: Any) -> list[Hypotheses]:
@@ -496,7 +496,7 @@ def test_steps_lead_to_the_result(
 
 
 @pytest.mark.filterwarnings("ignore:the model's lists of")
-@several
+@law
 @given(kind=kinds, options=bounds, strategy=strategies, seed=seeds)
 def test_a_recording_has_every_output(
     kind: str, options: dict[str, Any], strategy: LateBranching, seed: int

@@ -245,6 +245,20 @@ def test_branches_pay_for_their_own_pairs_and_for_half_of_what_follows() -> None
     assert chosen(tree, 2, 3.0, branches=True)[1] == (NOTHING, 3, 0, -8.5)
 
 
+def test_a_pair_that_an_output_has_twice_is_said_once() -> None:
+    """The outputs are 7 7 7, which has 77 twice, and 8 of another input."""
+    tree = Tree(prefixes((0, NOTHING, NOTHING, 0, 0.0), (1, NOTHING, NOTHING, 0, 0.0)))
+    tree.add(prefixes((0, 0, 7, 1, -1.0)))
+    tree.add(prefixes((0, 2, 7, 2, -2.0)))
+    tree.finish(outputs((0, 3, 7, 3, -3.0), (1, 1, 8, 1, -2.0)))
+    chooser = Chooser(1, torch.ones(2), LogProb(), 3, BASE)
+    said = chooser.choose(tree, tree.outputs, column(0, 1), column(0, 1), branches=False).said
+    assert (
+        said.codes.tolist() == pair_codes(column(0, 0, 1), column(-1, 7, -1), column(7, 7, 8), BASE).tolist()
+    )
+    assert said.times.tolist() == [1, 1, 1]
+
+
 def test_outputs_that_read_the_same_are_chosen_once() -> None:
     tree = finished_tree()
     chooser = Chooser(3, torch.zeros(2), LogProb(), 3, BASE)
