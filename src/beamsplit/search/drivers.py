@@ -82,7 +82,9 @@ class _States:
     def _advance(self, ask: Advance) -> _Calls:
         model = self._model
         state, parents = (yield from self._source(ask.sources)), ask.parents
-        # `advance` may use up its state: one that the search may return to is copied first.
+        if parents is None and self._keeps == "all":
+            parents = torch.arange(len(ask.tokens), device=ask.tokens.device)
+        # A step may use up its state: one that the search may return to is copied first.
         if parents is not None and (self._advances is None or self._keeps != "last"):
             state, parents = (yield _Call(model.select(state, parents))), None
         if self._advances is not None:

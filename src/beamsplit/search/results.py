@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from beamsplit.hypotheses import Hypotheses, Hypothesis
-from beamsplit.scoring import Scorer
+from beamsplit.scoring import LogProb, Scorer
 from beamsplit.search.state import FinishedPool
 
-__all__ = ["assemble", "rank_by"]
+__all__ = ["assemble", "final_scores", "rank_by"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def _choose_unique(groups: list[list[_Entry]], per_group: int) -> list[_Entry]:
 def _entries(pool: FinishedPool, scorer: Scorer) -> list[list[list[_Entry]]]:
     """[input][group][slot], without the empty slots."""
     lengths = (pool.tokens >= 0).sum(-1)
-    rank = _ranks(pool.log_prob, lengths, scorer)
+    rank = final_scores(scorer, pool.log_prob, lengths)
     certified = torch.ones_like(pool.ended) if pool.certified is None else pool.certified
     columns = (pool.tokens, lengths, pool.log_prob, pool.score, pool.ended, certified, rank)
     return [
@@ -84,16 +84,18 @@ def _entries(pool: FinishedPool, scorer: Scorer) -> list[list[list[_Entry]]]:
     ]
 
 
-def _ranks(log_prob: Tensor, lengths: Tensor, scorer: Scorer) -> Tensor:
-    """Return what the scorer makes of each log-probability, the same for equals wherever they stand.
+def final_scores(scorer: Scorer, total: Tensor, lengths: Tensor) -> Tensor:
+    """Return what the scorer makes of each total, the same for equals wherever they stand.
 
     Powers of a tensor of lengths may be rounded differently in different places. So lengths are taken one by
     one.
     """
-    rank = torch.zeros_like(log_prob)
-    for length in set(lengths.flatten().tolist()):
-        rank = torch.where(lengths == length, scorer.final(log_prob, max(length, 1)), rank)
-    return rank
+    if isinstance(scorer, LogProb):
+        return total
+    final = torch.zeros_like(total)
+    for length in torch.unique(lengths).tolist():
+        final = torch.where(lengths == length, scorer.final(total, max(length, 1)), final)
+    return final
 
 
 def _group_entries(group: int, slots: Iterable[tuple[Any, ...]]) -> list[_Entry]:

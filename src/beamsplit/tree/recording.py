@@ -51,8 +51,9 @@ class Recording:
 
     @functools.cached_property
     def ends(self) -> tuple[int | None, ...]:
-        """The last branch of each hypothesis."""
-        return tuple(self._branch_of.get((h.group, h.tokens)) for h in self.hypotheses)
+        """The last branch of each hypothesis: of its own group if there is one, otherwise of any."""
+        of_any = {tokens: branch for (_, tokens), branch in self._branch_of.items()}
+        return tuple(self._branch_of.get((h.group, h.tokens), of_any.get(h.tokens)) for h in self.hypotheses)
 
     @functools.cached_property
     def kept(self) -> frozenset[int]:

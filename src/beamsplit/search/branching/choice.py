@@ -1,4 +1,4 @@
-"""Choose a list of every input: outputs that are likely and say what no other of the list says.
+"""Choose a list for every input: outputs that are likely and say what no other of the list says.
 
 Outputs are chosen one after another. Each is the one of highest score, less a price for every pair of
 neighbouring tokens that an output chosen before it has too. Outputs that do not exist yet take part as
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from beamsplit.scoring import Scorer
 from beamsplit.search.branching.tree import NOTHING, Outputs, Prefixes, Tree
+from beamsplit.search.results import final_scores
 
 __all__ = ["Choice", "Chooser", "Said", "pair_codes"]
 
@@ -81,6 +82,7 @@ class Chooser:
     count: int
     price: Tensor  # [batch] of a pair of tokens that is in the list already
     scorer: Scorer
+    max_length: int
     base: int  # more than any token
 
     def choose(self, tree: Tree, outputs: Outputs, keys: Tensor, first: Tensor, *, branches: bool) -> Choice:
@@ -97,7 +99,7 @@ class Chooser:
     def _branches(self, tree: Tree, outputs: Outputs) -> _Flat:
         """Return the most promising branches of every input."""
         prefixes = tree.prefixes
-        rest, ahead = _expected(outputs, prefixes, tree.paths())
+        rest, ahead = _expected(outputs, prefixes, tree.paths(), self.max_length)
         prefix, slot = prefixes.is_open.nonzero(as_tuple=True)
         # An end is treated as any other token: that it spares the rest is no merit.
         ahead, price = ahead[prefix], self.price[prefixes.input[prefix]]
@@ -120,13 +122,8 @@ class Chooser:
 
     def _laid_out(self, tree: Tree, flat: _Flat) -> _Options:
         """Return a table with a row for each input."""
-        prefixes, batch = tree.prefixes, len(self.price)
-        own = pair_codes(flat.input, prefixes.token[flat.prefix], flat.token, self.base)
-        inner = pair_codes(prefixes.input, prefixes.token[prefixes.parent], prefixes.token, self.base)
-        codes, place = torch.unique(torch.cat([own, inner]), return_inverse=True)
-        along = tree.paths()[flat.prefix, 1:]  # the root has no token
-        before = torch.where(along == NOTHING, len(codes), place[len(own) :][along])
-        pairs = torch.cat([before, place[: len(own), None]], dim=1)
+        batch = len(self.price)
+        codes, pairs = self._pairs(tree, flat)
         where, width = _places(flat.input, batch)
 
         def lay_out(values: Tensor, nothing: float) -> Tensor:
@@ -146,35 +143,44 @@ class Chooser:
             codes=codes,
         )
 
+    def _pairs(self, tree: Tree, flat: _Flat) -> tuple[Tensor, Tensor]:
+        """Return the codes of all pairs, and which of them every option has: [n longest] places in these.
+
+        Where an option has no more pairs, the place is one past the end.
+        """
+        prefixes = tree.prefixes
+        last = pair_codes(flat.input, prefixes.token[flat.prefix], flat.token, self.base)
+        inner = pair_codes(prefixes.input, prefixes.token[prefixes.parent], prefixes.token, self.base)
+        codes, place = torch.unique(torch.cat([last, inner]), return_inverse=True)
+        along = tree.paths()[flat.prefix, 1:]  # the root has no token
+        before = torch.where(along == NOTHING, len(codes), place[len(last) :][along])
+        return codes, torch.cat([before, place[: len(last), None]], dim=1)
+
     def _greedy(self, options: _Options, first: Tensor) -> Choice:
         """Choose one after another, for all inputs at once."""
         batch = torch.arange(len(first), device="cpu")
-        said = torch.zeros(len(options.codes) + 1, dtype=torch.long, device="cpu")
-        open_ = options.length > 0
+        times = torch.zeros(len(options.codes) + 1, dtype=torch.long, device="cpu")  # each pair was said
+        is_open = options.length > 0
         picked, values = [], []
         for number in range(min(self.count, options.length.shape[1])):
-            value = self._values(options, said).masked_fill(~open_, -torch.inf)
+            value = self._values(options, times).masked_fill(~is_open, -torch.inf)
             best = value.argmax(1) if number else (options.output == first.unsqueeze(1)).int().argmax(1)
-            exists = open_[batch, best]
+            exists = is_open[batch, best]
             picked.append(torch.where(exists, best, NOTHING))
             values.append(torch.where(exists, value[batch, best], -torch.inf))
-            pairs = options.pairs[batch, best].masked_fill(~exists.unsqueeze(1), len(options.codes))
-            new = torch.zeros_like(said)
-            new[pairs] = 1  # once, also where an output has a pair twice
-            new[-1] = 0  # the place of no pair
-            said += new
-            same = options.key == options.key[batch, best].unsqueeze(1)
-            open_ &= ~(same & (options.key != NOTHING))
-            open_[batch, best] = False
-        known = said[:-1] > 0
-        chosen = Said(options.codes[known], said[:-1][known], self.count)
-        return _choice(options, torch.stack(picked, 1), torch.stack(values, 1), chosen)
+            times += _pairs_said(options, best, exists)
+            key = options.key[batch, best].unsqueeze(1)
+            is_open &= (options.key != key) | (options.key == NOTHING)
+            is_open[batch, best] = False
+        known = times[:-1] > 0
+        said = Said(options.codes[known], times[:-1][known], self.count)
+        return _choice(options, torch.stack(picked, 1), torch.stack(values, 1), said)
 
-    def _values(self, options: _Options, said: Tensor) -> Tensor:
-        """Return what every option [batch n] is worth after what was said."""
-        repeated = price_of(said, self.count)[options.pairs].sum(2).to(options.worth.dtype)
+    def _values(self, options: _Options, times: Tensor) -> Tensor:
+        """Return what every option [batch n] is worth when each pair was said so many times."""
+        repeated = price_of(times, self.count)[options.pairs].sum(2).to(options.worth.dtype)
         total = options.worth - self.price.unsqueeze(1) * repeated
-        return self.scorer.final(total, (options.length + options.ahead).clamp(min=1))
+        return final_scores(self.scorer, total, options.length + options.ahead)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +199,7 @@ class _Options:
 
 
 class _Flat(NamedTuple):
-    """The same in one column, for all inputs."""
+    """The same in one column, for all inputs. A complete output has a prefix too: all but its last token."""
 
     input: Tensor
     output: Tensor
@@ -204,6 +210,15 @@ class _Flat(NamedTuple):
     length: Tensor
     ahead: Tensor
     key: Tensor
+
+
+def _pairs_said(options: _Options, best: Tensor, exists: Tensor) -> Tensor:
+    """Return 1 for each pair that some input's best option has, also if it has it twice: [pairs+1]."""
+    pairs = options.pairs[torch.arange(len(best), device="cpu"), best]
+    said = torch.zeros(len(options.codes) + 1, dtype=torch.long, device="cpu")
+    said[pairs[exists]] = 1
+    said[-1] = 0  # the place of no pair
+    return said
 
 
 def pair_codes(input_: Tensor, before: Tensor, token: Tensor, base: int) -> Tensor:
@@ -223,6 +238,7 @@ def _places(inputs: Tensor, batch: int) -> tuple[Tensor, int]:
 
 
 def _of_outputs(outputs: Outputs, keys: Tensor) -> _Flat:
+    """Return complete outputs as what may be chosen."""
     count = torch.arange(len(outputs.input), device="cpu")
     nothing = torch.full_like(count, NOTHING)
     return _Flat(
@@ -238,31 +254,39 @@ def _of_outputs(outputs: Outputs, keys: Tensor) -> _Flat:
     )
 
 
-def _expected(outputs: Outputs, prefixes: Prefixes, paths: Tensor) -> tuple[Tensor, Tensor]:
+def _expected(outputs: Outputs, prefixes: Prefixes, paths: Tensor, max_length: int) -> tuple[Tensor, Tensor]:
     """Return what is expected after one more token [n]: what it adds to the score, and how many tokens.
 
     It is what follows in the best output that has the prefix. A prefix that no output has looks at the
-    nearest of its own prefixes that some output has.
+    nearest of its own prefixes that some output has. Nothing follows where an output is as long as it may be.
     """
-    size, longest = paths.shape
-    order = outputs.worth.argsort(stable=True)
-    rank = torch.empty_like(order)
-    rank[order] = torch.arange(len(order), device="cpu")
-    # Every prefix's best output: its rank, spread over all prefixes that the output has.
-    along = paths[outputs.prefix]
-    spread = torch.where(along == NOTHING, size, along).flatten()
-    best = torch.full((size + 1,), NOTHING, device="cpu")
-    best.scatter_reduce_(0, spread, rank.unsqueeze(1).expand_as(along).flatten(), "amax")
-    best[size] = NOTHING  # where no prefix is
-    nearest = best[torch.where(paths == NOTHING, size, paths)]  # [n longest]
-    known = nearest != NOTHING
-    last = (known * torch.arange(1, longest + 1, device="cpu")).amax(1) - 1
-    output = order[nearest.gather(1, last.unsqueeze(1)).squeeze(1)]
+    output = _best_outputs(outputs, paths)
     # The output's score before the token that stands where the next one but one would.
     place = torch.minimum(prefixes.length + 1, outputs.length[output] - 1)
-    before = prefixes.score[along[output, place]]
+    before = prefixes.score[paths[outputs.prefix[output], place]]
     ahead = (outputs.length[output] - prefixes.length - 1).clamp(min=1)
-    return outputs.score[output] - before, ahead
+    is_last = prefixes.length + 1 == max_length
+    return (outputs.score[output] - before).masked_fill(is_last, 0.0), ahead.masked_fill(is_last, 0)
+
+
+def _best_outputs(outputs: Outputs, paths: Tensor) -> Tensor:
+    """Return the best output of each prefix, or else of its nearest prefix that has one: [n].
+
+    For an input without outputs it is that of some other input: its prefixes are not open.
+    """
+    size, longest = paths.shape
+    order = outputs.worth.argsort(stable=True)  # from the worst to the best
+    rank = torch.empty_like(order)
+    rank[order] = torch.arange(len(order), device="cpu")
+    # Every output tells its rank to all of its prefixes, and these keep the highest.
+    along = paths[outputs.prefix]
+    told = torch.where(along == NOTHING, size, along).flatten()
+    highest = torch.full((size + 1,), NOTHING, device="cpu")
+    highest.scatter_reduce_(0, told, rank.unsqueeze(1).expand_as(along).flatten(), "amax")
+    highest[size] = NOTHING  # the place of no prefix
+    known = highest[torch.where(paths == NOTHING, size, paths)]  # [n longest]
+    nearest = ((known != NOTHING) * torch.arange(longest, device="cpu")).amax(1, keepdim=True)
+    return order[known.gather(1, nearest).squeeze(1)]
 
 
 def _best_of_each(inputs: Tensor, value: Tensor, batch: int) -> Tensor:
@@ -275,6 +299,8 @@ def _best_of_each(inputs: Tensor, value: Tensor, batch: int) -> Tensor:
 
 
 def _choice(options: _Options, picked: Tensor, value: Tensor, said: Said) -> Choice:
+    """Return what was picked: [batch choice] places in the options."""
+
     def taken(values: Tensor) -> Tensor:
         nothing = NOTHING if values.dtype == torch.long else -torch.inf
         return values.gather(1, picked.clamp(min=0)).masked_fill(picked == NOTHING, nothing)

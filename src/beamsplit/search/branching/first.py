@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from beamsplit.hypotheses import Hypotheses
+from beamsplit.hypotheses import Hypotheses, Hypothesis
 from beamsplit.model import Answer
 from beamsplit.options import DecodeOptions
 from beamsplit.search.asks import Abilities, Advance, Ask, Search, Start
@@ -35,10 +35,10 @@ class FirstSearch:
         self._options = replace(options, return_per_group=None, unique=False)
         self._abilities = abilities
         self._begin = start
-        self._row = torch.empty(
-            0, dtype=torch.long, device="cpu"
-        )  # the prefix of each row of the last answer
         self._places: dict[tuple[int, tuple[int, ...]], int] = {}  # of prefixes, by input and tokens
+        self._totals: dict[tuple[int, int], float] = {}  # of complete outputs, by prefix and last token
+        self._row: Tensor  # [rows] the prefix of each row of the last answer
+        self._beam: Tensor  # [batch beam] the prefix of each beam
         self.explorer: Explorer | None = None
         self.last: Step | None = None
 
@@ -51,6 +51,7 @@ class FirstSearch:
         event = _next(search, None)
         while event is not None:
             if isinstance(event, Step):
+                self._note_totals(event)
                 self.last, event = event, _next(search, None)
                 if event is not None:
                     yield replace(self.last, assemble=partial(_best, self.last.assemble, self._outputs))
@@ -78,6 +79,7 @@ class FirstSearch:
             keeps = self._begin.keeps == "all"
             self.explorer = Explorer(setting, answer, self._outputs, keeps=keeps)
             self._row = torch.arange(setting.batch, device="cpu")
+            self._beam = self._row.unsqueeze(1).repeat(1, self._plan.beams_per_group)
             self._places = {(index, ()): index for index in range(setting.batch)}
 
     def _reached(self, ask: Advance) -> Reached:
@@ -95,10 +97,27 @@ class FirstSearch:
             tokens=tokens,
         )
 
+    def _note_totals(self, step: Step) -> None:
+        """Put down the scores of outputs that are complete by this step, before the scorer has its say."""
+        (selection,) = step.selections
+        is_last = selection.time + 1 == self._options.max_length
+        if not selection.any_end and not is_last:
+            return
+        picks = selection.picks
+        complete = (selection.ended | is_last) & (picks.score > -torch.inf)
+        index, _, pick = complete.nonzero(as_tuple=True)
+        beam = picks.parent[index, 0, pick]
+        places = self._beam[step.inputs[index].cpu(), beam.cpu()].tolist()
+        tokens, scores = picks.token[complete].tolist(), picks.score[complete].tolist()
+        self._totals.update(zip(zip(places, tokens, strict=True), scores, strict=True))
+
     def _note(self, answer: Answer, reached: Reached) -> None:
         assert self.explorer is not None
+        assert self.last is not None
         rows = torch.arange(len(reached.token), device="cpu")
         self._row = self.explorer.add(answer, len(rows), rows, reached)
+        index, _, beam = self.last.selections[0].live.cpu().nonzero(as_tuple=True)
+        self._beam[self.last.inputs.cpu()[index], beam] = self._row
         inputs = self.explorer.tree.prefixes.input[self._row].tolist()
         for index, tokens, place in zip(inputs, reached.tokens.tolist(), self._row.tolist(), strict=True):
             self._places[index, tuple(tokens)] = place
@@ -107,18 +126,17 @@ class FirstSearch:
         """Put down the outputs, best first."""
         assert self.explorer is not None
         tree, like = self.explorer.tree, self.explorer.setting.like
-        found = [(index, h) for index, hypotheses in enumerate(lists) for h in hypotheses]
-        prefix = _column([self._places[index, h.tokens[:-1]] for index, h in found])
-        token = _column([h.tokens[-1] for _, h in found])
-        log_prob = torch.tensor([h.log_prob for _, h in found], dtype=like.dtype, device="cpu")
-        score = _scores(tree.prefixes.next_token[prefix], tree.prefixes.next_score[prefix], token, log_prob)
+        found = [(index, h) for index, hypotheses in enumerate(lists) for h in _by_score(hypotheses)]
+        prefix = [self._places[index, h.tokens[:-1]] for index, h in found]
+        totals = [self._totals[place, h.tokens[-1]] for place, (_, h) in zip(prefix, found, strict=True)]
+        score = torch.tensor(totals, dtype=like.dtype, device="cpu")
         tree.finish(
             Outputs(
                 input=_column([index for index, _ in found]),
-                prefix=prefix,
-                token=token,
+                prefix=_column(prefix),
+                token=_column([h.tokens[-1] for _, h in found]),
                 length=_column([len(h.tokens) for _, h in found]),
-                log_prob=log_prob,
+                log_prob=torch.tensor([h.log_prob for _, h in found], dtype=like.dtype, device="cpu"),
                 score=score,
                 worth=score,
                 ended=torch.tensor([h.finished for _, h in found], dtype=torch.bool, device="cpu"),
@@ -131,10 +149,17 @@ class FirstSearch:
 
 def _best(assemble: Callable[[], list[Hypotheses]], count: int) -> list[Hypotheses]:
     """Return the best few of each list, each in a group of its own."""
-    return [
-        Hypotheses.ordered([replace(h, group=group) for group, h in enumerate(found[:count])])
-        for found in assemble()
-    ]
+    return [_numbered(found, count) for found in assemble()]
+
+
+def _numbered(found: Hypotheses, count: int) -> Hypotheses:
+    groups = {h.tokens: group for group, h in enumerate(_by_score(found)[:count])}
+    return Hypotheses.ordered(replace(h, group=groups[h.tokens]) for h in found if h.tokens in groups)
+
+
+def _by_score(found: Hypotheses) -> list[Hypothesis]:
+    """Return the hypotheses in the order of the beam search, which guidance has a part in."""
+    return [h for group in found.groups for h in group]
 
 
 def _next(search: Search, reply: Any) -> Ask | Step | None:
@@ -147,9 +172,3 @@ def _next(search: Search, reply: Any) -> Ask | Step | None:
 
 def _column(values: list[int]) -> Tensor:
     return torch.tensor(values, dtype=torch.long, device="cpu")
-
-
-def _scores(listed: Tensor, scores: Tensor, token: Tensor, log_prob: Tensor) -> Tensor:
-    """Return the scores of these tokens [n] in lists [n k]; where one is not listed, its log-probability."""
-    found = scores.masked_fill(listed != token.unsqueeze(1), -torch.inf).amax(1)
-    return torch.where(found > -torch.inf, found, log_prob)

@@ -49,8 +49,8 @@ class Lists:
         self._length = torch.where(exists, outputs.length[self._first], 1)
         cost = (-outputs.log_prob[self._first]).clamp(min=0) / self._length
         self._price = strength * (_USUAL_COUNT / count) ** 0.5 * cost
-        setting = explorer.setting
-        self._chooser = Chooser(count, self._price, setting.options.ranking, explorer.base)
+        options = explorer.setting.options
+        self._chooser = Chooser(count, self._price, options.ranking, options.max_length, explorer.base)
 
     def branches(self, *, limited: bool) -> Round | None:
         """Return the branches that the lists lack; None if they lack none."""
@@ -62,11 +62,11 @@ class Lists:
 
     def freeze(self) -> Callable[[], list[Hypotheses]]:
         """Return a function that returns the lists of this moment."""
-        size = len(self._explorer.tree.outputs.input)
+        size, doubt = len(self._explorer.tree.outputs.input), self._explorer.doubt.tolist()
 
         def assembled() -> list[Hypotheses]:
             outputs = Outputs(*(column[:size] for column in self._explorer.tree.outputs))
-            return self._hypotheses(outputs, self._choose(outputs, branches=False))
+            return self._hypotheses(outputs, self._choose(outputs, branches=False), doubt)
 
         return assembled
 
@@ -93,9 +93,9 @@ class Lists:
             self._keys.append(self._texts.setdefault((index, text), len(self._texts)))
         return self._keys[:size]
 
-    def _hypotheses(self, outputs: Outputs, choice: Choice) -> list[Hypotheses]:
+    def _hypotheses(self, outputs: Outputs, choice: Choice, doubt: list[bool]) -> list[Hypotheses]:
         """Return what was chosen, in the order of the whole list. The order of choice is that of groups."""
-        rank, doubt = rank_by(self._explorer.setting.options.ranking), self._explorer.doubt.tolist()
+        rank = rank_by(self._explorer.setting.options.ranking)
         tokens = self._explorer.tree.spell(outputs)
         log_prob, ended = outputs.log_prob.tolist(), outputs.ended.tolist()
         lists = []

@@ -15,6 +15,7 @@ from beamsplit.search.branching.lists import Lists
 from beamsplit.search.branching.rounds import Round
 from beamsplit.search.plan import Plan
 from beamsplit.search.select import Selection
+from beamsplit.search.setting import room_of
 from beamsplit.search.step import Step
 
 __all__ = ["Branching", "branching"]
@@ -36,6 +37,9 @@ def branching(how: Branching, options: DecodeOptions, abilities: Abilities) -> S
     yield from first.search()
     if first.explorer is None or first.last is None:  # an empty batch
         return
+    if not len(first.explorer.tree.outputs.input):  # nothing is allowed
+        yield first.last
+        return
     lists = Lists(first.explorer, how.outputs, how.strength, abilities.to_text)
     yield replace(first.last, assemble=lists.freeze())
     numbers = count(first.last.number + 1)
@@ -47,9 +51,13 @@ def branching(how: Branching, options: DecodeOptions, abilities: Abilities) -> S
 
 
 def _start(how: Branching, options: DecodeOptions, abilities: Abilities) -> Start:
-    beams = max(how.outputs, how.first.beams_per_group)
-    candidates = max(CANDIDATES, how.outputs) + len(options.ends) + 1
-    room = Room(beams=beams, length=options.max_length, candidates=candidates)
+    """Ask for what the beam search needs and what the rounds need, whichever is more."""
+    first, candidates = room_of(how.first, options), max(CANDIDATES, how.outputs) + len(options.ends) + 1
+    room = Room(
+        beams=max(first.beams, how.outputs),
+        length=options.max_length,
+        candidates=max(first.candidates, candidates),
+    )
     return Start(room, keeps="all" if abilities.returns else "first")
 
 

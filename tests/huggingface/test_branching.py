@@ -1,0 +1,42 @@
+"""`LateBranching` on models of transformers, whose caches are walked along again in every round."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from beamsplit import BeamSearch, PrefixModel, decode
+from beamsplit.huggingface import from_transformers
+from beamsplit.strategies.branching import LateBranching
+from huggingface.models import EOS, build, tokenizer
+
+PROMPTS = torch.tensor([[4, 10, 6, 8], [12, 9, 5, 5]])
+
+
+@pytest.mark.parametrize("beams", [1, 4])
+@pytest.mark.parametrize("name", ["gpt2", "llama", "gemma3"])
+def test_a_cache_is_walked_along_again_as_if_it_were_kept(name: str, beams: int) -> None:
+    network = build(name)
+
+    def logits(prefix: Tensor) -> Tensor:
+        found: Tensor = network(input_ids=prefix).logits[:, -1]
+        return found
+
+    strategy = LateBranching(outputs=6, beams=beams, rounds=3)
+    walked = decode(from_transformers(network), PROMPTS, strategy, max_length=7, end=EOS)
+    kept = decode(PrefixModel(logits), PROMPTS, strategy, max_length=7, end=EOS)
+    for ours, theirs in zip(walked, kept, strict=True):
+        assert len(ours) == 6
+        assert [(h.tokens, h.group) for h in ours] == [(h.tokens, h.group) for h in theirs]
+        assert [h.log_prob for h in ours] == pytest.approx([h.log_prob for h in theirs], abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "t5", "bart"])
+def test_outputs_of_texts_all_differ(name: str) -> None:
+    door = from_transformers(build(name), tokenizer(pad_token="<pad>"))
+    found = decode(door, ["agce", "ifbebh", "m"], LateBranching(outputs=8), max_length=8)
+    alone = decode(door, ["agce", "ifbebh", "m"], BeamSearch(beams=4), max_length=8)
+    for each, beam in zip(found, alone, strict=True):
+        assert len(each) == len({h.text for h in each}) == 8
+        assert each.groups[0][0].tokens == beam.best.tokens
