@@ -7,7 +7,7 @@ of the inputs, and the thousand scores of a bootstrap, cost next to nothing. Eve
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from beamsplit.errors import ArgumentError
 
-__all__ = ["Example", "Metric", "Score", "TextMetric", "mean_of", "measure", "resamples"]
+__all__ = ["Example", "InParts", "Metric", "Score", "TextMetric", "mean_of", "measure", "resamples"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,19 @@ class TextMetric(Protocol):
     def scores(self, examples: Sequence[Example]) -> list[list[float]]:
         """Return a score for each hypothesis of each example."""
         ...
+
+
+@dataclass(frozen=True)
+class InParts:
+    """How to score examples a part at a time, in other processes too.
+
+    A metric of texts may have a method `in_parts(examples)` that returns this.
+    """
+
+    scores: Callable[[Sequence[Example]], list[list[float]]]
+    """What scores a part; it can be pickled."""
+    examples: Sequence[Example]
+    """What to take parts of, in the form that `scores` wants."""
 
 
 @dataclass(frozen=True, slots=True)
