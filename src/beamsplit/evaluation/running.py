@@ -22,9 +22,11 @@ from beamsplit.evaluation.methods import Method, Saved
 from beamsplit.evaluation.saved import read_lists
 from beamsplit.evaluation.scoring import ListsByMethod, check_metrics, measured
 from beamsplit.evaluation.tasks import Task, read_task
+from beamsplit.evaluation.workers import ALONE, Workers
 from beamsplit.hypotheses import Hypotheses
 from beamsplit.loading import load_model
 from beamsplit.metrics import Example
+from beamsplit.metrics.coco import keeping_programs
 from beamsplit.model import StepModel, accepts_of, end_of, features_of
 from beamsplit.models import Complexity
 from beamsplit.models.complexity import split
@@ -56,8 +58,16 @@ class Prepared:
     refused: int
 
 
-def run(experiment: Experiment, settings: RunSettings, model: StepModel | None = None) -> dict[str, Any]:
-    """Return all figures of an experiment, ready for JSON. A `model` replaces the one that it names."""
+def run(
+    experiment: Experiment,
+    settings: RunSettings,
+    model: StepModel | None = None,
+    workers: Workers = ALONE,
+) -> dict[str, Any]:
+    """Return all figures of an experiment, ready for JSON. A `model` replaces the one that it names.
+
+    With workers, lists are scored in several processes. Figures do not depend on their number.
+    """
     check_metrics(experiment)
     prepared = prepare(experiment, settings, model)
     task = prepared.task
@@ -67,7 +77,8 @@ def run(experiment: Experiment, settings: RunSettings, model: StepModel | None =
     lists = {method.name: lists_of(method, prepared, experiment, settings) for method in experiment.methods}
     experiment = replace(experiment, oracle=_oracles(experiment.oracle, lists))
     unavailable: dict[str, str] = {}
-    scores = list(measured(experiment, lists, settings.cache, unavailable))
+    with keeping_programs(workers.jobs):
+        scores = list(measured(experiment, lists, settings.cache, unavailable, workers))
     found: dict[str, Any] = {
         "title": experiment.title or experiment.task,
         "task": Path(experiment.task).name,

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from beamsplit.errors import ArgumentError
 
-__all__ = ["Example", "InParts", "Metric", "Score", "TextMetric", "mean_of", "measure", "resamples"]
+__all__ = ["Example", "InParts", "Metric", "Score", "TextMetric", "mean_of", "measure", "resamples", "score_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,11 @@ def measure(metric: Metric, examples: Sequence[Example]) -> Score:
     """Return the score of a metric over all examples."""
     if not examples:
         raise ArgumentError(f"there are no examples to measure {metric.name} on: give one at least")
-    statistics = metric.statistics(examples).double()
+    return score_of(metric, metric.statistics(examples).double())
+
+
+def score_of(metric: Metric, statistics: Tensor) -> Score:
+    """Return the score of a metric, given the statistics of all examples [examples d]."""
     return Score(metric.name, float(metric.score(statistics.sum(0))), metric.signature, statistics)
 
 
