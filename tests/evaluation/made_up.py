@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from tests.evaluation.small import write_lines
+from evaluation.small import write_lines
 
 INPUTS, LENGTH = 24, 8
 _WORDS = (
@@ -57,4 +57,6 @@ def made_up_experiment(folder: Path, **more: Any) -> dict[str, Any]:
 
 def only_figures(results: dict[str, Any]) -> dict[str, Any]:
     """Return what was measured, without what may change with the version or the folder."""
-    return json.loads(json.dumps({key: results[key] for key in ("figures", "parts", "lengths", "unavailable")}))
+    kept = {key: results[key] for key in ("figures", "parts", "lengths", "unavailable")}
+    found: dict[str, Any] = json.loads(json.dumps(kept))
+    return found

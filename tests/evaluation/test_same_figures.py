@@ -11,7 +11,7 @@ import pytest
 
 from beamsplit.evaluation import RunSettings, experiment_of, run
 from beamsplit.evaluation.workers import Workers
-from tests.evaluation.made_up import made_up_experiment, only_figures
+from evaluation.made_up import made_up_experiment, only_figures
 
 pytest.importorskip("sacrebleu")
 pytest.importorskip("pycocoevalcap")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,8 +12,8 @@ import pytest
 from beamsplit.metrics import coco, overlap
 from beamsplit.metrics.base import Example
 from beamsplit.metrics.quality import Meteor
-from tests.metrics.test_quality import with_java
 
+with_java = pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")
 sacrebleu = pytest.importorskip("sacrebleu.metrics")
 cider = pytest.importorskip("pycocoevalcap.cider.cider_scorer")
 bleu = pytest.importorskip("pycocoevalcap.bleu.bleu")

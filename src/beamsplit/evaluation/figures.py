@@ -39,7 +39,9 @@ def signatures(measured: Iterable[Measured]) -> dict[str, str]:
 def _of_methods(measured: Measured, rows: Sequence[int], draws: int) -> dict[str, Any]:
     metric = measured.metric
     part = {name: _mean(runs, metric, rows) for name, runs in measured.scores.items()}
-    uncertainty = _uncertainty(list(part.values()), metric, draws) if resamples(metric) else [{} for _ in part]
+    uncertainty = (
+        _uncertainty(list(part.values()), metric, draws) if resamples(metric) else [{} for _ in part]
+    )
     return {
         name: {"value": score.value} | _by_seed(measured.scores[name], metric, rows) | around
         for (name, score), around in zip(part.items(), uncertainty, strict=True)

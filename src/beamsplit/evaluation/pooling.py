@@ -51,9 +51,7 @@ def pool_texts(lists: ListsByMethod) -> list[TextPool]:
     ]
 
 
-def _united(
-    references: Sequence[tuple[str, ...]], runs: Sequence[Sequence[Example]]
-) -> tuple[Example, ...]:
+def _united(references: Sequence[tuple[str, ...]], runs: Sequence[Sequence[Example]]) -> tuple[Example, ...]:
     texts: list[dict[str, None]] = [{} for _ in references]
     for run in runs:
         for found, example in zip(texts, run, strict=True):

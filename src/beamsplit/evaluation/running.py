@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from beamsplit.models import Complexity
 from beamsplit.models.complexity import split
 from beamsplit.strategies.defaults import BATCH_SIZE
 
-__all__ = ["PARTS", "Prepared", "RunSettings", "lists_of", "prepare", "run"]
+__all__ = ["PARTS", "Prepared", "RunSettings", "decode_method", "lists_of", "prepare", "run"]
 
 PARTS = ("simple", "average", "complex")
 
@@ -168,7 +168,7 @@ def _looked_at(task: Task, model: Any) -> Task:
             f"{task.name} has pictures, and {type(model).__name__} takes no pictures: "
             "give another model, such as captioner"
         )
-    return replace(task, inputs=features(list(task.inputs)).cpu(), pictures=False)
+    return replace(task, inputs=features(list(task.inputs)).cpu(), keys=None, pictures=False)
 
 
 def _accepted(model: Any, task: Task) -> list[int]:
@@ -211,23 +211,32 @@ def lists_of(
     task = prepared.task
     if isinstance(method, Saved):
         return [read_lists(method.file, task.ids, task.references)]
-    assert prepared.model is not None
     found = []
+    for lists in decode_method(method, prepared, experiment, settings):
+        ends = end_of(prepared.model) not in (None, [])
+        _warn(method, lists, experiment.max_length if ends else None)
+        found.append(_examples(task, lists))
+    return found
+
+
+def decode_method(
+    method: Method, prepared: Prepared, experiment: Experiment, settings: RunSettings, *, shown: bool = True
+) -> Iterator[list[Hypotheses]]:
+    """Yield what a method finds for all inputs, once for each seed; what the cache lacks is decoded."""
+    assert prepared.model is not None
     for seed in experiment.seeds if method.spec.samples else experiment.seeds[:1]:
-        lists = decode_cached(
+        yield decode_cached(
             prepared.model,
-            task.inputs,
+            prepared.task.inputs,
             method,
             max_length=experiment.max_length,
             min_length=experiment.min_length,
             cache=Cache(settings.cache),
             seed=seed,
             batch_size=settings.batch_size,
+            keys=prepared.task.keys,
+            shown=shown,
         )
-        ends = end_of(prepared.model) not in (None, [])
-        _warn(method, lists, experiment.max_length if ends else None)
-        found.append(_examples(task, lists))
-    return found
 
 
 def _warn(method: Method, lists: Sequence[Hypotheses], max_length: int | None) -> None:

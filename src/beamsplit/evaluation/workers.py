@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 
@@ -76,5 +76,3 @@ class Workers:
 
 ALONE = Workers()
 """No other processes."""
-
-

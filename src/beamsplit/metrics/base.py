@@ -16,7 +16,17 @@ from torch import Tensor
 
 from beamsplit.errors import ArgumentError
 
-__all__ = ["Example", "InParts", "Metric", "Score", "TextMetric", "mean_of", "measure", "resamples", "score_of"]
+__all__ = [
+    "Example",
+    "InParts",
+    "Metric",
+    "Score",
+    "TextMetric",
+    "mean_of",
+    "measure",
+    "resamples",
+    "score_of",
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -450,11 +450,13 @@ def _count_cosine(lists: Sequence[Gram], n: int) -> Tensor:
 
 
 def _count_table(grams: Sequence[Sequence[Gram]]) -> NDArray[np.int64]:
-    """Return how often each text has each n-gram: [texts n-grams], n-grams in the order in which they come."""
+    """Return how often each text has each n-gram: [texts n-grams], n-grams in the order they come in."""
     columns: dict[Gram, int] = {}
     cells = [columns.setdefault(gram, len(columns)) for found in grams for gram in found]
     rows = np.repeat(np.arange(len(grams)), list(map(len, grams)))
-    flat = np.bincount(rows * len(columns) + np.array(cells, dtype=np.int64), minlength=len(grams) * len(columns))
+    flat = np.bincount(
+        rows * len(columns) + np.array(cells, dtype=np.int64), minlength=len(grams) * len(columns)
+    )
     return flat.reshape(len(grams), len(columns))
 
 

@@ -36,9 +36,7 @@ _BETA = 1.2  # of ROUGE-L
 
 def _grams_of(words: Sequence[str]) -> list[Gram]:
     return [
-        tuple(words[start : start + n])
-        for n in range(1, _ORDERS + 1)
-        for start in range(len(words) - n + 1)
+        tuple(words[start : start + n]) for n in range(1, _ORDERS + 1) for start in range(len(words) - n + 1)
     ]
 
 
@@ -177,7 +175,7 @@ def coco_bleu(references: Sequence[str]) -> TextScorer:
         bleu = 1.0
         for n in range(_ORDERS):
             bleu *= (float(correct[n]) + tiny) / (float(max(0, length - n)) + small)
-        found = bleu ** (1.0 / _ORDERS)
+        found: float = bleu ** (1.0 / _ORDERS)
         ratio = (length + tiny) / (_closest(length, lengths) + small)
         return found * math.exp(1 - 1 / ratio) if ratio < 1 else found
 
@@ -293,7 +291,9 @@ def _mean_cosine(said: _Weighed, references: Sequence[_Weighed], products: list[
                 value /= said.norms[n] * reference.norms[n]
             totals[n] += value * penalty
     first, second, third, fourth = totals
-    mean = (first + second + third + fourth) / _ORDERS  # not `sum`, which rounds otherwise from Python 3.12 on
+    mean = (
+        first + second + third + fourth
+    ) / _ORDERS  # not `sum`, which rounds otherwise from Python 3.12 on
     mean /= len(references)
     return mean * 10.0
 

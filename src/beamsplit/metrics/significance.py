@@ -89,7 +89,9 @@ def comparison_of(
 
 def _kept_counts(examples: int, draws: int, seed: int) -> Iterable[Tensor]:
     """Return `_counts`, which are the same for all metrics and methods, and kept unless they are too many."""
-    return _counts(examples, draws, seed) if examples * draws > _KEPT else _known_counts(examples, draws, seed)
+    return (
+        _counts(examples, draws, seed) if examples * draws > _KEPT else _known_counts(examples, draws, seed)
+    )
 
 
 @lru_cache(2)
