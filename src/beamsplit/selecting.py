@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses, Hypothesis
+from beamsplit.ngrams import ngrams
 from beamsplit.ordering import SELECTION, SELECTIONS, SelectionName, mean_of_others, similarity, words_of
 
 __all__ = [
@@ -32,6 +33,7 @@ Similarity: TypeAlias = Callable[[Hypothesis, Hypothesis], float]
 Matrix: TypeAlias = NDArray[np.float64]
 
 _ROUNDING = 1e-6  # by which a cosine may lie outside 0 to 1
+_NOTHING = 1e-12  # what counts as none: of a determinant, or of a gain
 
 
 def word_overlap(first: Hypothesis, second: Hypothesis) -> float:
@@ -120,6 +122,8 @@ def choose(
 
 def _matrix(found: Hypotheses, similarity: Similarity) -> Matrix:
     """Return the similarities of all pairs [outputs outputs]. Raise if one lies outside 0 to 1."""
+    if similarity is word_overlap:
+        return _overlaps([words_of(each) for each in found])
     alike: Matrix = np.eye(len(found))
     for i, first in enumerate(found):
         for j in range(i):
@@ -128,6 +132,31 @@ def _matrix(found: Hypotheses, similarity: Similarity) -> Matrix:
                 raise ArgumentError(f"the similarity of outputs {j} and {i} is {value}: return 0 to 1")
             alike[i, j] = alike[j, i] = min(max(value, 0.0), 1.0)
     return alike
+
+
+def _overlaps(outputs: Sequence[Sequence[str]]) -> Matrix:
+    """Return `ordering.similarity` of all pairs, with the words of each output counted once."""
+    total, orders = np.zeros((2, len(outputs), len(outputs)))
+    for n in (1, 2):
+        counts = _count_table([ngrams(words, n) for words in outputs])
+        lengths = counts.sum(1)
+        both = lengths[:, None] + lengths[None, :]
+        shared = np.minimum(counts[:, None, :], counts[None, :, :]).sum(2)
+        total += np.divide(2 * shared, both, out=np.zeros(both.shape), where=both > 0)
+        orders += both > 0
+    # Nothing is like nothing.
+    alike: Matrix = np.divide(total, orders, out=np.ones(orders.shape), where=orders > 0)
+    return alike
+
+
+def _count_table(grams: Sequence[Sequence[tuple[str, ...]]]) -> NDArray[np.int64]:
+    """Return how often each output has each n-gram: [outputs n-grams]."""
+    columns: dict[tuple[str, ...], int] = {}
+    table = np.zeros((len(grams), sum(map(len, grams))), dtype=np.int64)
+    for row, found in enumerate(grams):
+        for gram in found:
+            table[row, columns.setdefault(gram, len(columns))] += 1
+    return table[:, : len(columns)]
 
 
 def _quality(hypothesis: Hypothesis) -> float:
@@ -141,29 +170,36 @@ def _mbr(alike: Matrix, count: int) -> list[int]:
 
 def _diverse_mbr(alike: Matrix, count: int, weight: float) -> list[int]:
     """Choose what has most (1 - weight) * consensus - weight * mean similarity to those chosen before."""
-    consensus, chosen = mean_of_others(alike.tolist()), list[int]()
+    consensus = np.array(mean_of_others(alike.tolist()))
 
-    def gain(index: int) -> float:
-        shared = float(alike[index, chosen].mean()) if chosen else 0.0
-        return (1 - weight) * consensus[index] - weight * shared
+    def gains(chosen: Sequence[int]) -> Matrix:
+        shared = np.ascontiguousarray(alike[:, chosen]).mean(1) if chosen else np.zeros(len(alike))
+        found: Matrix = (1 - weight) * consensus - weight * shared
+        return found
 
-    return _greedy(len(alike), count, gain, chosen)
+    return _greedy(count, gains)
 
 
 def _dpp(alike: Matrix, quality: Sequence[float], count: int, weight: float) -> list[int]:
     """Choose one after another what raises (1 - weight) * quality + weight * log-determinant most.
 
     The determinant grows by what is left of an output when all that it shares with the chosen ones is taken
-    away (Chen et al. 2018).
+    away. That is a step of Cholesky's decomposition for each choice (Chen et al. 2018).
     """
-    kernel, chosen = _nearest_kernel(alike), list[int]()
+    kernel = _nearest_kernel(alike)
+    rest, taken = kernel.diagonal().copy(), np.zeros((count, len(alike)))
 
-    def gain(index: int) -> float:
-        block, shared = kernel[np.ix_(chosen, chosen)], kernel[index, chosen]
-        rest = kernel[index, index] - (shared @ np.linalg.pinv(block) @ shared if chosen else 0.0)
-        return (1 - weight) * quality[index] + weight * math.log(max(float(rest), 1e-12))
+    def gains(chosen: Sequence[int]) -> Matrix:
+        if chosen:
+            last, row = chosen[-1], len(chosen) - 1
+            if rest[last] > _NOTHING:  # else it adds no direction: all of it is taken already
+                shared = kernel[last] - taken[:row, last] @ taken[:row]
+                taken[row] = shared / math.sqrt(rest[last])
+                np.subtract(rest, taken[row] ** 2, out=rest)
+        found: Matrix = (1 - weight) * np.array(quality) + weight * np.log(rest.clip(min=_NOTHING))
+        return found
 
-    return _greedy(len(alike), count, gain, chosen)
+    return _greedy(count, gains)
 
 
 def _nearest_kernel(alike: Matrix) -> Matrix:
@@ -173,28 +209,32 @@ def _nearest_kernel(alike: Matrix) -> Matrix:
     return kernel
 
 
-def _greedy(outputs: int, count: int, gain: Callable[[int], float], chosen: list[int]) -> list[int]:
-    """Add to the chosen what gains most, until there are enough; of equals the first."""
+def _greedy(count: int, gains: Callable[[Sequence[int]], Matrix]) -> list[int]:
+    """Choose what gains most, given those chosen before, until there are enough; of equals the first."""
+    chosen: list[int] = []
     while len(chosen) < count:
-        chosen.append(max((i for i in range(outputs) if i not in chosen), key=gain))
+        found = gains(chosen)
+        found[chosen] = -math.inf
+        chosen.append(int(found.argmax()))
     return chosen
 
 
 def _medoids(alike: Matrix, count: int) -> list[int]:
     """Choose so that every output is as like the nearest chosen one as can be: greedily, then by swaps."""
-    chosen: list[int] = []
 
-    def covered(indices: Sequence[int]) -> float:
-        return float(alike[:, list(indices)].max(1).sum()) if indices else 0.0
+    def covered_with(others: Sequence[int]) -> Matrix:
+        """Return how well the list is covered by these and each output beside them."""
+        nearest = alike[:, others].max(1) if others else np.zeros(len(alike))
+        found: Matrix = np.maximum(nearest, alike).sum(1)
+        return found
 
-    _greedy(len(alike), count, lambda index: covered([*chosen, index]), chosen)
-    best, improved = covered(chosen), True
+    chosen = _greedy(count, covered_with)
+    best, improved = -math.inf if not chosen else covered_with(chosen)[chosen[0]], bool(chosen)
     while improved:
         improved = False
         for place in range(count):
+            covered = covered_with(chosen[:place] + chosen[place + 1 :])
             for index in range(len(alike)):
-                if index not in chosen:
-                    swapped = [*chosen[:place], index, *chosen[place + 1 :]]
-                    if covered(swapped) > best + 1e-12:
-                        chosen, best, improved = swapped, covered(swapped), True
+                if index not in chosen and covered[index] > best + _NOTHING:
+                    chosen[place], best, improved = index, covered[index], True
     return chosen
