@@ -43,7 +43,9 @@ LIST_METRICS: dict[str, Callable[[Experiment], list[Metric]]] = {
     "unique": lambda _: [metrics.UniqueFraction()],
     "self-bleu": lambda _: [metrics.SelfBLEU()],
     "vendi": lambda _: [metrics.Vendi()],
-    "spread": lambda _: [metrics.EmbeddingSpread(vectors=_english(), words=metrics.Words(lower=True))],
+    "spread": lambda _: [
+        metrics.EmbeddingSpread(vectors=storage.english_vectors(), words=metrics.Words(lower=True))
+    ],
     "length": lambda _: [metrics.MeanLength()],
     "log-prob": lambda _: [metrics.TopLogProb()],
 }
@@ -261,8 +263,3 @@ def _of_whole(asked: _Asked, examples: Sequence[Example]) -> list[NDArray[np.flo
     return [
         metric.statistics(examples).double().numpy() for metric in asked.metrics() if not resamples(metric)
     ]
-
-
-def _english() -> tuple[list[str], torch.Tensor]:
-    tensors, description = storage.read(storage.WEIGHTS / "words.safetensors")
-    return description["words"], tensors["vectors"]
