@@ -46,7 +46,7 @@ def _jobs(experiments: Iterable[Experiment]) -> list[list[Lists]]:
 
 
 def _file_key(experiment: Experiment, method: Method) -> str:
-    about = [experiment.model, method.description, experiment.max_length, experiment.min_length]
+    about = [experiment.model, method.spec.description, experiment.max_length, experiment.min_length]
     return json.dumps(about, sort_keys=True, default=str)
 
 

@@ -114,13 +114,9 @@ def _check_out(files: Sequence[str], out: Path | None, force: bool) -> None:
 
 
 def _similarity(name: str) -> Similarity:
-    from beamsplit.selecting import word_overlap, word_vector_similarity
+    from beamsplit.evaluation.methods import SIMILARITIES
 
-    if name == "words":
-        return word_overlap
-    from beamsplit.models.storage import english_vectors
-
-    return word_vector_similarity(*english_vectors())
+    return SIMILARITIES[name]()
 
 
 def _lines(files: Sequence[str], choice: Choice) -> Iterator[str]:

@@ -50,7 +50,8 @@ def decode_cached(
     """
     # Only if there is one, so that lists from before there was a least length are still found.
     least = {"min_length": min_length} if min_length else {}
-    file = cache.file(model, {**method.description, "max_length": max_length, **least, "seed": seed})
+    # Of the search alone: what is chosen of its lists afterwards makes no difference to them.
+    file = cache.file(model, {**method.spec.description, "max_length": max_length, **least, "seed": seed})
     digests = [_digest(each) for each in inputs]
     # By contents too, since that is how lists were kept before inputs had keys.
     names = [

@@ -91,7 +91,12 @@ def run(
         **({"min_length": experiment.min_length} if experiment.min_length else {}),
         "seeds": list(experiment.seeds),
         "methods": {
-            method.name: {**method.description, "family": method.family, "varied": dict(method.varied)}
+            method.name: {
+                **method.description,
+                "family": method.family,
+                "varied": dict(method.varied),
+                **_width(method, prepared.model),
+            }
             for method in experiment.methods
         },
         "unavailable": unavailable,
@@ -109,6 +114,15 @@ def run(
         named = experiment if model is None else replace(experiment, model="")
         found["cost"] = _cost(named, prepared, settings)
     return found
+
+
+def _width(method: Method | Saved, model: StepModel | None) -> dict[str, int]:
+    """Return how many beams the model is asked about for a list that others are chosen of."""
+    if not isinstance(method, Method) or method.select is None or model is None:
+        return {}
+    strategy = method.make(model)[1]
+    plan, runs = strategy.plan(), getattr(strategy, "runs", 1)
+    return {"width": runs * plan.groups * plan.beams_per_group}
 
 
 def _cost(experiment: Experiment, prepared: Prepared, settings: RunSettings) -> dict[str, Any]:
@@ -215,7 +229,8 @@ def lists_of(
     for lists in decode_method(method, prepared, experiment, settings):
         ends = end_of(prepared.model) not in (None, [])
         _warn(method, lists, experiment.max_length if ends else None)
-        found.append(_examples(task, lists))
+        chosen = lists if method.select is None else list(map(method.select.of_list, lists))
+        found.append(_examples(task, chosen))
     return found
 
 
