@@ -318,7 +318,7 @@ def test_methods_that_choose_share_the_lists_of_the_search() -> None:
         ({"count": 0}, "select: count must be a whole number of at least 1, not 0"),
         ({"count": 2, "by": "dppp"}, "select: there is no selection 'dppp': did you mean 'dpp'?"),
         ({"count": 2, "diversity": 7}, "select: diversity is 7: give a number from 0"),
-        ({"count": 2, "unique": 1}, "select: unique must be true or false"),
+        ({"count": 2, "unique": 1}, "select: unique must be True or False, not 1"),
         (
             {"count": 2, "similarity": "letters"},
             "select: there is no similarity 'letters': there are words, ",
