@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from beamsplit.cli.options import with_settings
 from beamsplit.errors import ArgumentError
 from beamsplit.evaluation import Experiment, RunSettings, read_experiment, run
 from beamsplit.evaluation.plots import save
-from beamsplit.evaluation.workers import ALONE, Workers, cores
+from beamsplit.evaluation.workers import Workers, cores
 from beamsplit.files import write_bytes
 from beamsplit.metrics.coco import Unavailable, check_java, keeping_programs
 from research.experiments.ahead import decode_ahead
@@ -25,6 +27,7 @@ __all__ = ["main"]
 
 HERE = Path(__file__).parent
 DOCS = HERE.parents[1] / "docs"
+JOBS_EACH = 4  # processes for each experiment that is scored: more, and they wait for what one of them does
 NEED_JAVA = ("cider", "meteor", "bleu4", "rouge")
 QUOTABLE = "coco."  # whose captions may be published (CC BY 4.0); references of other tasks may not
 
@@ -93,12 +96,18 @@ def _run_all(
         _check_programs(experiments)
     timed = {name: each for name, each in experiments.items() if each.cost is not None}
     others = {name: each for name, each in experiments.items() if name not in timed}
-    with Workers(jobs) as workers, keeping_programs(jobs):
+    with Workers(jobs) as workers:
         decode_ahead(others.values(), settings, workers)
-        for name, experiment in () if decode_only else others.items():
-            _run(name, experiment, settings, out, workers)
-    for name, experiment in () if decode_only else timed.items():
-        _run(name, experiment, settings, out, ALONE)
+    if decode_only:
+        return
+    at_once = max(1, jobs // JOBS_EACH)
+    score = partial(_run, settings=settings, out=out, jobs=jobs // at_once)
+    largest_first = sorted(others.items(), key=lambda each: -(each[1].limit or math.inf))
+    with Workers(at_once) as scorers, keeping_programs(jobs // at_once):
+        for _ in scorers.map(score, largest_first):
+            pass
+    for each in timed.items():
+        _run(each, settings, out, 1)
 
 
 def _check_programs(experiments: Mapping[str, Experiment]) -> None:
@@ -114,9 +123,11 @@ def _check_programs(experiments: Mapping[str, Experiment]) -> None:
                 ) from error
 
 
-def _run(name: str, experiment: Experiment, settings: RunSettings, out: Path, workers: Workers) -> None:
+def _run(named: tuple[str, Experiment], settings: RunSettings, out: Path, jobs: int) -> None:
+    name, experiment = named
     begin = time.perf_counter()
-    _write(name, run(experiment, settings, workers=workers), out)
+    with Workers(jobs) as workers:
+        _write(name, run(experiment, settings, workers=workers), out)
     print(f"{name}: {time.perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
 
 

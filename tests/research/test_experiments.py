@@ -216,6 +216,16 @@ def test_lists_can_be_decoded_here_and_scored_there(
     assert {path.name for path in (tmp_path / "out").glob("*.json")} == {"whole.json", "part.json"}
 
 
+def test_experiments_are_scored_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "HERE", tmp_path)
+    monkeypatch.setattr(runner, "JOBS_EACH", 1)
+    decoding_experiments(tmp_path, BS)
+    assert invoke(tmp_path).exit_code == 0
+    alone = {path.name: path.read_bytes() for path in (tmp_path / "out").glob("*.json")}
+    assert invoke(tmp_path, "--jobs", "2", "--out", str(tmp_path / "both")).exit_code == 0
+    assert alone == {path.name: path.read_bytes() for path in (tmp_path / "both").glob("*.json")}
+
+
 def test_a_new_method_leaves_the_others_lists_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decoded: list[list[Any]]
 ) -> None:

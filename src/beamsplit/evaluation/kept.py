@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from beamsplit.metrics import Example, TextMetric
 
 __all__ = ["KeptScores"]
+
+_SETTLED = 0.2  # seconds after which a line that another process is writing is there
 
 
 class KeptScores:
@@ -47,13 +50,7 @@ class KeptScores:
     def _read(self) -> dict[str, float]:
         self._known = {}
         if self._path.exists():
-            content = self._path.read_bytes()
-            whole = content[: content.rfind(b"\n") + 1]
-            if len(whole) < len(content):
-                # A run that was killed has left half a line; it is cut off, so that what follows is readable.
-                with self._path.open("r+b") as file:
-                    file.truncate(len(whole))
-            for line in whole.decode().splitlines():
+            for line in _whole_lines(self._path).decode().splitlines():
                 key, _, score = line.partition(" ")
                 self._known[key] = float(score)
         return self._known
@@ -72,6 +69,19 @@ class KeptScores:
     @property
     def _path(self) -> Path:
         return self._folder / f"{_digest(self.signature)}.txt"
+
+
+def _whole_lines(path: Path) -> bytes:
+    """Return the lines of a file. Half a line at the end, of a run that was killed, is cut off."""
+    content = path.read_bytes()
+    if not content.endswith(b"\n"):
+        time.sleep(_SETTLED)  # another run may be writing: then it is done by now
+        content = path.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    if len(whole) < len(content):
+        with path.open("r+b") as file:
+            file.truncate(len(whole))
+    return whole
 
 
 def _keys(example: Example) -> dict[str, str]:

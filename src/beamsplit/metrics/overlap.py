@@ -16,7 +16,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 __all__ = [
+    "RECENT",
     "CiderFrequencies",
+    "TextScorer",
     "coco_bleu",
     "coco_rouge",
     "sacrebleu_bleu",
@@ -28,8 +30,10 @@ Counts: TypeAlias = Mapping[Gram, int]
 TextScorer: TypeAlias = Callable[[str], float]
 """A score of one text against references that are known already."""
 
+RECENT = 512
+"""Texts whose n-grams are remembered: those of a few lists."""
+
 _ORDERS = 4  # of n-grams, in BLEU and CIDEr-D
-_RECENT = 512  # texts whose n-grams are remembered: those of a few lists
 _SIGMA = 6.0  # of CIDEr-D
 _BETA = 1.2  # of ROUGE-L
 
@@ -69,7 +73,7 @@ def _closest(length: int, lengths: Iterable[int]) -> int:
 def sacrebleu_bleu(program: Any) -> Callable[[Sequence[str]], TextScorer]:
     """Return what makes a scorer for some references, as `program.sentence_score(text, references).score`."""
 
-    @lru_cache(_RECENT)
+    @lru_cache(RECENT)
     def counted(text: str) -> tuple[int, Counts]:
         words = program.tokenizer(text.rstrip()).split()
         return len(words), Counter(_grams_of(words))
@@ -104,7 +108,7 @@ def sacrebleu_bleu(program: Any) -> Callable[[Sequence[str]], TextScorer]:
 def sacrebleu_chrf(program: Any) -> Callable[[Sequence[str]], TextScorer]:
     """Return what makes a scorer for some references, as `program.sentence_score(text, references).score`."""
 
-    @lru_cache(_RECENT)
+    @lru_cache(RECENT)
     def counted(text: str) -> list[tuple[int, set[Any]]]:
         letters = "".join(text.split())
         return [_numbered(letters, n) for n in range(1, program.char_order + 1)]

@@ -84,7 +84,9 @@ def _sacrebleu_scores(
     scorer: Callable[[Sequence[str]], overlap.TextScorer], examples: Sequence[Example], normalise: bool
 ) -> list[list[float]]:
     _check_references(examples)
-    texts = [_rewritten(each, normalised) for each in examples] if normalise else examples
+    # The texts of a list come again and again where each is compared with the others.
+    change = lru_cache(overlap.RECENT)(normalised)
+    texts = [_rewritten(each, change) for each in examples] if normalise else examples
     return _scores_by(scorer, texts)
 
 
