@@ -16,6 +16,7 @@ from beamsplit.selecting import (
     _nearest_kernel,
     vector_similarity,
     word_overlap,
+    word_vector_similarity,
 )
 
 SENTENCES = [
@@ -194,3 +195,32 @@ def test_mistakes_are_explained(options: dict[str, Any], line: str) -> None:
 def test_vectors_have_a_row_for_each_token() -> None:
     with pytest.raises(ArgumentError, match=r"vectors have the shape \[3\]"):
         vector_similarity([1.0, 2.0, 3.0])
+
+
+# No text twice
+
+
+@pytest.mark.parametrize("by", SELECTIONS)
+def test_a_text_is_chosen_once_but_counts_as_often_as_it_is_there(by: str) -> None:
+    boat = "a red boat"
+    found = listed([(boat, -1.0), (boat, -1.1), (boat, -1.2), ("x y", -1.3), ("x", -9.0)])
+    assert set(select(found, 9, by=by, unique=True).texts) == {boat, "x y", "x"}
+    assert len(select(found, 9, by=by, unique=True)) == 3
+    assert len(select(found, 9, by=by)) == 5
+    assert select(found, 1, by="mbr", unique=True).texts == (boat,)
+    assert select(found.distinct(), 1, by="mbr", unique=True).texts == ("x y",)  # which "x" is like
+
+
+def test_word_vectors_of_texts() -> None:
+    def alike(first: str, second: str) -> float:
+        compare = word_vector_similarity(["boat", "ship", "tree"], [[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]])
+        one, other = listed([(first, -1.0), (second, -2.0)])
+        return compare(one, other)
+
+    assert alike("A boat", "the Ship") == pytest.approx(0.9 / math.hypot(0.9, 0.1))
+    assert alike("boat", "tree") == alike("unheard of", "boat") == alike("unheard of", "neither") == 0.0
+    assert alike("unheard of", "unheard of") == 1.0
+    with pytest.raises(
+        ArgumentError, match=r"vectors have the shape \[1, 1\] for 2 words: give a row for each"
+    ):
+        word_vector_similarity(["a", "b"], [[1.0]])

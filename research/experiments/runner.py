@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
+import math
 import sys
 import time
-from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from beamsplit.cli.options import with_settings
-from beamsplit.evaluation import RunSettings, read_experiment, run
+from beamsplit.errors import ArgumentError
+from beamsplit.evaluation import Experiment, RunSettings, read_experiment, run
 from beamsplit.evaluation.plots import save
+from beamsplit.evaluation.workers import Workers, cores
 from beamsplit.files import write_bytes
+from beamsplit.metrics.coco import Unavailable, check_java, keeping_programs
+from research.experiments.ahead import decode_ahead
 from research.experiments.report import renew_tables
 
 __all__ = ["main"]
 
 HERE = Path(__file__).parent
 DOCS = HERE.parents[1] / "docs"
+JOBS_EACH = 4  # processes for each experiment that is scored: more, and they wait for what one of them does
+NEED_JAVA = ("cider", "meteor", "bleu4", "rouge")
 QUOTABLE = "coco."  # whose captions may be published (CC BY 4.0); references of other tasks may not
 
 
@@ -33,9 +39,14 @@ QUOTABLE = "coco."  # whose captions may be published (CC BY 4.0); references of
     "--jobs",
     type=click.IntRange(min=1),
     metavar="N",
-    default=1,
-    show_default=True,
-    help="Experiments at once; scoring takes a core each.",
+    default=cores,
+    show_default="one a core",
+    help="Processes that decode and score; METEOR takes 1.3 GB in each.",
+)
+@click.option(
+    "--decode-only",
+    is_flag=True,
+    help="Only fill the cache with lists, for another machine to score: needs no Java.",
 )
 @click.option(
     "--out",
@@ -46,12 +57,21 @@ QUOTABLE = "coco."  # whose captions may be published (CC BY 4.0); references of
 @click.option(
     "--tables", "only_tables", is_flag=True, help="Only write the page's tables from what is there."
 )
-def main(names: Sequence[str], jobs: int, out: Path | None, only_tables: bool, settings: RunSettings) -> None:
+def main(
+    names: Sequence[str],
+    jobs: int,
+    decode_only: bool,
+    out: Path | None,
+    only_tables: bool,
+    settings: RunSettings,
+) -> None:
     """Run the experiments NAMES, such as coco or validation/vqg, or all of them.
 
     \b
     python -m research.experiments                             all, for docs/results and the page
     python -m research.experiments --limit 100 --out quick     all, a little of each
+    python -m research.experiments --device cuda --batch-size 256 --decode-only
+                                                               lists alone, where there is a GPU
     """  # noqa: D301 (click wants the character)
     known = {
         str(path.relative_to(HERE).with_suffix("")): path
@@ -63,25 +83,52 @@ def main(names: Sequence[str], jobs: int, out: Path | None, only_tables: bool, s
         if name not in known:
             raise click.UsageError(f"there is no experiment {name!r}: there are {', '.join(known)}")
     if not only_tables:
-        _run_all({name: known[name] for name in names or known}, settings, out or DOCS / "results", jobs)
-    if out is None:
+        chosen = {name: read_experiment(known[name]) for name in names or known}
+        _run_all(chosen, settings, out or DOCS / "results", jobs, decode_only)
+    if out is None and not decode_only:
         _renew_page()
 
 
-def _run_all(paths: dict[str, Path], settings: RunSettings, out: Path, jobs: int) -> None:
-    """Run `jobs` experiments at a time; those that measure time run alone."""
-    alone = [name for name, path in paths.items() if jobs == 1 or read_experiment(path).cost is not None]
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        others = [pool.submit(_run, name, paths[name], settings, out) for name in paths if name not in alone]
-        for each in others:
-            each.result()
-    for name in alone:
-        _run(name, paths[name], settings, out)
+def _run_all(
+    experiments: dict[str, Experiment], settings: RunSettings, out: Path, jobs: int, decode_only: bool
+) -> None:
+    """Decode first, then score; experiments that measure time run at the end, with nothing beside them."""
+    if not decode_only:
+        _check_programs(experiments)
+    timed = {name: each for name, each in experiments.items() if each.cost is not None}
+    others = {name: each for name, each in experiments.items() if name not in timed}
+    with Workers(jobs) as workers:
+        decode_ahead(others.values(), settings, workers)
+    if decode_only:
+        return
+    at_once = max(1, jobs // JOBS_EACH)
+    score = partial(_run, settings=settings, out=out, jobs=jobs // at_once)
+    largest_first = sorted(others.items(), key=lambda each: -(each[1].limit or math.inf))
+    with Workers(at_once) as scorers, keeping_programs(jobs // at_once):
+        for _ in scorers.map(score, largest_first):
+            pass
+    for each in timed.items():
+        _run(each, settings, out, 1)
 
 
-def _run(name: str, path: Path, settings: RunSettings, out: Path) -> None:
+def _check_programs(experiments: Mapping[str, Experiment]) -> None:
+    """Raise if a metric cannot be had, before anything is decoded; SPICE is left out where it is missing."""
+    for name, experiment in experiments.items():
+        if needed := [metric for metric in experiment.metrics if metric in NEED_JAVA]:
+            try:
+                check_java()
+            except Unavailable as error:
+                raise ArgumentError(
+                    f"{', '.join(needed)} of {name} cannot be measured, since {error}; "
+                    "or decode here with --decode-only, and score where there is Java"
+                ) from error
+
+
+def _run(named: tuple[str, Experiment], settings: RunSettings, out: Path, jobs: int) -> None:
+    name, experiment = named
     begin = time.perf_counter()
-    _write(name, run(read_experiment(path), settings), out)
+    with Workers(jobs) as workers:
+        _write(name, run(experiment, settings, workers=workers), out)
     print(f"{name}: {time.perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
 
 
@@ -100,5 +147,19 @@ def _write(name: str, results: dict[str, Any], out: Path) -> None:
         example["references"] = example["references"] if results["task"].startswith(QUOTABLE) else []
     text = json.dumps(results, indent=1, ensure_ascii=False) + "\n"
     path = out / f"{name}.json"
+    _check_complete(path, results)
     write_bytes(path, text.encode())
     save(results, path.parent, path.stem, formats=("svg",))
+
+
+def _check_complete(path: Path, results: Mapping[str, Any]) -> None:
+    """Raise if a file has figures that could not be measured this time, rather than write over them."""
+    if not path.exists():
+        return
+    before = json.loads(path.read_text(encoding="utf-8"))
+    lost = [name for name in results["unavailable"] if name not in before["unavailable"]]
+    if lost and before["task"] == results["task"]:
+        raise ArgumentError(
+            f"{path} has figures of {', '.join(lost)}, which cannot be measured here, and is left as it is: "
+            f"{results['unavailable'][lost[0]]}; or give --out another folder"
+        )

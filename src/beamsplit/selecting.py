@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,15 +16,18 @@ from numpy.typing import NDArray
 
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
-from beamsplit.hypotheses import Hypotheses, Hypothesis
+from beamsplit.hypotheses import Hypotheses, Hypothesis, text_of
+from beamsplit.ngrams import ngrams
 from beamsplit.ordering import SELECTION, SELECTIONS, SelectionName, mean_of_others, similarity, words_of
 
 __all__ = [
     "Similarity",
+    "check_selection",
     "choose",
     "select",
     "vector_similarity",
     "word_overlap",
+    "word_vector_similarity",
 ]
 
 Similarity: TypeAlias = Callable[[Hypothesis, Hypothesis], float]
@@ -31,7 +35,9 @@ Similarity: TypeAlias = Callable[[Hypothesis, Hypothesis], float]
 
 Matrix: TypeAlias = NDArray[np.float64]
 
+_RECENT = 1024  # outputs whose mean vectors are remembered: those of a list
 _ROUNDING = 1e-6  # by which a cosine may lie outside 0 to 1
+_NOTHING = 1e-12  # what counts as none: of a determinant, or of a gain
 
 
 def word_overlap(first: Hypothesis, second: Hypothesis) -> float:
@@ -50,17 +56,45 @@ def vector_similarity(vectors: Any) -> Similarity:
             f"vectors have the shape {list(table.shape)}: give [vocabulary dimensions], a row for each token"
         )
 
-    def mean(hypothesis: Hypothesis) -> Matrix:
-        total: Matrix = table[list(hypothesis.tokens)].sum(0)
-        length = float(np.linalg.norm(total))
-        return total / length if length else total
+    @lru_cache(_RECENT)
+    def mean(tokens: tuple[int, ...]) -> Matrix:
+        return _unit(table[list(tokens)].sum(0))
 
     def compare(first: Hypothesis, second: Hypothesis) -> float:
         if first.tokens == second.tokens:
             return 1.0
-        return max(0.0, float(mean(first) @ mean(second)))
+        return max(0.0, float(mean(first.tokens) @ mean(second.tokens)))
 
     return compare
+
+
+def word_vector_similarity(words: Sequence[str], vectors: Any) -> Similarity:
+    """Return a similarity of texts by word vectors [words dimensions]: the cosine of the means over words.
+
+    Case and words without a vector do not matter. Below 0 it is 0; texts without a word that has a vector
+    are like their copies alone.
+    """
+    table: Matrix = np.asarray(vectors, dtype=np.float64)
+    if table.ndim != 2 or len(table) != len(words):
+        raise ArgumentError(
+            f"vectors have the shape {list(table.shape)} for {len(words)} words: give a row for each word"
+        )
+    rows = {word: row for row, word in enumerate(words)}
+
+    @lru_cache(_RECENT)
+    def mean(text: tuple[str, ...]) -> Matrix:
+        return _unit(table[[rows[word] for word in text if word in rows]].sum(0))
+
+    def compare(first: Hypothesis, second: Hypothesis) -> float:
+        one, other = tuple(words_of(first)), tuple(words_of(second))
+        return 1.0 if one == other else max(0.0, float(mean(one) @ mean(other)))
+
+    return compare
+
+
+def _unit(vector: Matrix) -> Matrix:
+    length = float(np.linalg.norm(vector))
+    return vector / length if length else vector
 
 
 def select(
@@ -70,6 +104,7 @@ def select(
     by: SelectionName | str = SELECTION,
     diversity: float = 0.5,
     similarity: Similarity = word_overlap,
+    unique: bool = False,
 ) -> Hypotheses:
     """Return `count` of the outputs, the first chosen first; all of them if there are no more.
 
@@ -78,14 +113,15 @@ def select(
     k-medoids     the middles of as many clusters
     dpp           by a determinantal point process: likely ones, whose similarities have a large determinant
 
-    `diversity` weighs being different against quality, from 0 to 1; diverse-mbr and dpp have it.
+    `diversity` weighs being different against quality, from 0 to 1; diverse-mbr and dpp have it. With
+    `unique`, no text is chosen twice; the others still count by as many outputs as there are of them.
 
     >>> texts = ["a red boat", "a red boat sails", "a red boat sinks", "some green tree"]
     >>> found = Hypotheses([Hypothesis((i,), -1.0, -1.0, text=text) for i, text in enumerate(texts)])
     >>> select(found, 2, by="mbr").texts, select(found, 2, by="k-medoids").texts
     (('a red boat', 'a red boat sails'), ('a red boat', 'some green tree'))
     """
-    return found.only(choose(found, count, by=by, diversity=diversity, similarity=similarity))
+    return found.only(choose(found, count, by=by, diversity=diversity, similarity=similarity, unique=unique))
 
 
 def choose(
@@ -95,8 +131,28 @@ def choose(
     by: SelectionName | str = SELECTION,
     diversity: float = 0.5,
     similarity: Similarity = word_overlap,
+    unique: bool = False,
 ) -> list[int]:
     """Return the places of the outputs that `select` returns, in the order in which they are chosen."""
+    weight = check_selection(count, by, diversity)
+    alike = _matrix(found, similarity)
+    first = {text_of(each): place for place, each in reversed(list(enumerate(found)))}
+    allowed = sorted(first.values()) if unique else list(range(len(found)))
+    count = min(count, len(allowed))
+    match by:
+        case "mbr":
+            chosen = _mbr(alike, count, allowed)
+        case "diverse-mbr":
+            chosen = _diverse_mbr(alike, count, allowed, weight)
+        case "k-medoids":
+            chosen = _medoids(alike, count, allowed)
+        case _:
+            chosen = _dpp(alike, [_quality(each) for each in found], count, allowed, weight)
+    return chosen
+
+
+def check_selection(count: int, by: str, diversity: float) -> float:
+    """Return the weight of diversity as a number; raise if something is wrong with one of the three."""
     checks.at_least("count", count, 1)
     if by not in SELECTIONS:
         hint = checks.nearest(str(by), SELECTIONS, f"there are {', '.join(SELECTIONS)}")
@@ -104,22 +160,13 @@ def choose(
     weight = checks.number("diversity", diversity)
     if not 0 <= weight <= 1:
         raise ArgumentError(f"diversity is {diversity}: give a number from 0 (quality alone) to 1")
-    alike = _matrix(found, similarity)
-    count = min(count, len(found))
-    match by:
-        case "mbr":
-            chosen = _mbr(alike, count)
-        case "diverse-mbr":
-            chosen = _diverse_mbr(alike, count, weight)
-        case "k-medoids":
-            chosen = _medoids(alike, count)
-        case _:
-            chosen = _dpp(alike, [_quality(each) for each in found], count, weight)
-    return chosen
+    return weight
 
 
 def _matrix(found: Hypotheses, similarity: Similarity) -> Matrix:
     """Return the similarities of all pairs [outputs outputs]. Raise if one lies outside 0 to 1."""
+    if similarity is word_overlap:
+        return _overlaps([words_of(each) for each in found])
     alike: Matrix = np.eye(len(found))
     for i, first in enumerate(found):
         for j in range(i):
@@ -130,40 +177,74 @@ def _matrix(found: Hypotheses, similarity: Similarity) -> Matrix:
     return alike
 
 
+def _overlaps(outputs: Sequence[Sequence[str]]) -> Matrix:
+    """Return `ordering.similarity` of all pairs, with the words of each output counted once."""
+    total, orders = np.zeros((2, len(outputs), len(outputs)))
+    for n in (1, 2):
+        counts = _count_table([ngrams(words, n) for words in outputs])
+        lengths = counts.sum(1)
+        both = lengths[:, None] + lengths[None, :]
+        shared = np.minimum(counts[:, None, :], counts[None, :, :]).sum(2)
+        total += np.divide(2 * shared, both, out=np.zeros(both.shape), where=both > 0)
+        orders += both > 0
+    # Nothing is like nothing.
+    alike: Matrix = np.divide(total, orders, out=np.ones(orders.shape), where=orders > 0)
+    return alike
+
+
+def _count_table(grams: Sequence[Sequence[tuple[str, ...]]]) -> NDArray[np.int64]:
+    """Return how often each output has each n-gram: [outputs n-grams]."""
+    columns: dict[tuple[str, ...], int] = {}
+    table = np.zeros((len(grams), sum(map(len, grams))), dtype=np.int64)
+    for row, found in enumerate(grams):
+        for gram in found:
+            table[row, columns.setdefault(gram, len(columns))] += 1
+    return table[:, : len(columns)]
+
+
 def _quality(hypothesis: Hypothesis) -> float:
     return hypothesis.log_prob / max(len(hypothesis.tokens), 1)
 
 
-def _mbr(alike: Matrix, count: int) -> list[int]:
+def _mbr(alike: Matrix, count: int, allowed: Sequence[int]) -> list[int]:
     consensus = mean_of_others(alike.tolist())
-    return sorted(range(len(alike)), key=lambda index: -consensus[index])[:count]
+    return sorted(allowed, key=lambda index: -consensus[index])[:count]
 
 
-def _diverse_mbr(alike: Matrix, count: int, weight: float) -> list[int]:
+def _diverse_mbr(alike: Matrix, count: int, allowed: Sequence[int], weight: float) -> list[int]:
     """Choose what has most (1 - weight) * consensus - weight * mean similarity to those chosen before."""
-    consensus, chosen = mean_of_others(alike.tolist()), list[int]()
+    consensus = np.array(mean_of_others(alike.tolist()))
 
-    def gain(index: int) -> float:
-        shared = float(alike[index, chosen].mean()) if chosen else 0.0
-        return (1 - weight) * consensus[index] - weight * shared
+    def gains(chosen: Sequence[int]) -> Matrix:
+        shared = np.ascontiguousarray(alike[:, chosen]).mean(1) if chosen else np.zeros(len(alike))
+        found: Matrix = (1 - weight) * consensus - weight * shared
+        return found
 
-    return _greedy(len(alike), count, gain, chosen)
+    return _greedy(count, allowed, gains)
 
 
-def _dpp(alike: Matrix, quality: Sequence[float], count: int, weight: float) -> list[int]:
+def _dpp(
+    alike: Matrix, quality: Sequence[float], count: int, allowed: Sequence[int], weight: float
+) -> list[int]:
     """Choose one after another what raises (1 - weight) * quality + weight * log-determinant most.
 
     The determinant grows by what is left of an output when all that it shares with the chosen ones is taken
-    away (Chen et al. 2018).
+    away. That is a step of Cholesky's decomposition for each choice (Chen et al. 2018).
     """
-    kernel, chosen = _nearest_kernel(alike), list[int]()
+    kernel = _nearest_kernel(alike)
+    rest, taken = kernel.diagonal().copy(), np.zeros((count, len(alike)))
 
-    def gain(index: int) -> float:
-        block, shared = kernel[np.ix_(chosen, chosen)], kernel[index, chosen]
-        rest = kernel[index, index] - (shared @ np.linalg.pinv(block) @ shared if chosen else 0.0)
-        return (1 - weight) * quality[index] + weight * math.log(max(float(rest), 1e-12))
+    def gains(chosen: Sequence[int]) -> Matrix:
+        if chosen:
+            last, row = chosen[-1], len(chosen) - 1
+            if rest[last] > _NOTHING:  # else it adds no direction: all of it is taken already
+                shared = kernel[last] - taken[:row, last] @ taken[:row]
+                taken[row] = shared / math.sqrt(rest[last])
+                np.subtract(rest, taken[row] ** 2, out=rest)
+        found: Matrix = (1 - weight) * np.array(quality) + weight * np.log(rest.clip(min=_NOTHING))
+        return found
 
-    return _greedy(len(alike), count, gain, chosen)
+    return _greedy(count, allowed, gains)
 
 
 def _nearest_kernel(alike: Matrix) -> Matrix:
@@ -173,28 +254,31 @@ def _nearest_kernel(alike: Matrix) -> Matrix:
     return kernel
 
 
-def _greedy(outputs: int, count: int, gain: Callable[[int], float], chosen: list[int]) -> list[int]:
-    """Add to the chosen what gains most, until there are enough; of equals the first."""
+def _greedy(count: int, allowed: Sequence[int], gains: Callable[[Sequence[int]], Matrix]) -> list[int]:
+    """Choose what gains most, given those chosen before, until there are enough; of equals the first."""
+    chosen: list[int] = []
     while len(chosen) < count:
-        chosen.append(max((i for i in range(outputs) if i not in chosen), key=gain))
+        found = gains(chosen)
+        chosen.append(max((index for index in allowed if index not in chosen), key=found.__getitem__))
     return chosen
 
 
-def _medoids(alike: Matrix, count: int) -> list[int]:
+def _medoids(alike: Matrix, count: int, allowed: Sequence[int]) -> list[int]:
     """Choose so that every output is as like the nearest chosen one as can be: greedily, then by swaps."""
-    chosen: list[int] = []
 
-    def covered(indices: Sequence[int]) -> float:
-        return float(alike[:, list(indices)].max(1).sum()) if indices else 0.0
+    def covered_with(others: Sequence[int]) -> Matrix:
+        """Return how well the list is covered by these and each output beside them."""
+        nearest = alike[:, others].max(1) if others else np.zeros(len(alike))
+        found: Matrix = np.maximum(nearest, alike).sum(1)
+        return found
 
-    _greedy(len(alike), count, lambda index: covered([*chosen, index]), chosen)
-    best, improved = covered(chosen), True
+    chosen = _greedy(count, allowed, covered_with)
+    best, improved = -math.inf if not chosen else covered_with(chosen)[chosen[0]], bool(chosen)
     while improved:
         improved = False
         for place in range(count):
-            for index in range(len(alike)):
-                if index not in chosen:
-                    swapped = [*chosen[:place], index, *chosen[place + 1 :]]
-                    if covered(swapped) > best + 1e-12:
-                        chosen, best, improved = swapped, covered(swapped), True
+            covered = covered_with(chosen[:place] + chosen[place + 1 :])
+            for index in allowed:
+                if index not in chosen and covered[index] > best + _NOTHING:
+                    chosen[place], best, improved = index, covered[index], True
     return chosen

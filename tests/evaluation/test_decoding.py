@@ -70,6 +70,24 @@ def test_only_what_is_new_is_decoded(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 1
 
 
+def test_inputs_with_keys_are_known_on_another_machine(tmp_path: Path) -> None:
+    model, keys = counted(), [f"picture {index}" for index in range(len(PICTURES))]
+    first = lists(model, tmp_path, keys=keys)
+    elsewhere = PICTURES * (1 + 1e-6)  # the same pictures, whose features were rounded otherwise
+    assert lists(model, tmp_path, inputs=elsewhere, keys=keys) == first
+    assert model.looked == 7
+    lists(model, tmp_path, inputs=elsewhere)
+    assert model.looked == 14
+
+
+def test_lists_from_before_there_were_keys_are_found(tmp_path: Path) -> None:
+    model = counted()
+    first = lists(model, tmp_path, inputs=PICTURES[:4])
+    assert lists(model, tmp_path, keys=list("abcdefg"))[:4] == first
+    assert model.looked == 7
+    assert lists(model, tmp_path, DRAWN, keys=list("abcdefg")) == lists(model, tmp_path / "other", DRAWN)
+
+
 @pytest.mark.parametrize("method", [BEAM, DRAWN])
 def test_it_makes_no_difference_in_how_many_goes(method: Method, tmp_path: Path) -> None:
     model = captioner()

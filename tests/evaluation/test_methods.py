@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import torch
 
@@ -15,12 +17,16 @@ from beamsplit import (
     Cumulative,
     DiverseBeamSearch,
     Embedding,
+    Hypotheses,
+    Hypothesis,
     NGram,
 )
+from beamsplit.cli import program
 from beamsplit.diversity.names import TERMS, term_class
-from beamsplit.evaluation.methods import Method, Saved, read_methods
+from beamsplit.evaluation.methods import SIMILARITIES, Method, Saved, Selection, read_methods
 from beamsplit.models import Captioner, PictureSizes
 from beamsplit.models.text import Vocabulary
+from beamsplit.ordering import SELECTIONS
 from beamsplit.strategies.names import STRATEGIES
 from evaluation.small import figures_of, numbers, write_numbers
 
@@ -250,3 +256,82 @@ def test_refused(table: dict[str, Any], message: str) -> None:
 def test_all_terms_can_be_named(term: str) -> None:
     (only,) = made(**DIVERSE, diversity=term)
     assert type(only.spec.make(captioner()).diversity) is term_class(term)  # type: ignore[attr-defined]
+
+
+# Choosing
+
+
+def test_of_a_longer_list_some_are_chosen(tmp_path: Path) -> None:
+    content = {
+        "task": write_numbers(tmp_path),
+        "model": "numbers",
+        "lists": ["unique", "length"],
+        "max_length": 3,
+        "methods": {
+            "BS 8": {"strategy": "bs", "beams": 8},
+            "some": {
+                "strategy": "bs",
+                "beams": 8,
+                "vary": {"select": [{"count": 3, "by": "mbr"}, {"count": 5}]},
+            },
+        },
+    }
+    found = figures_of(tmp_path, content, numbers())
+    assert found["lengths"] == {
+        "BS 8": {"fewest": 8, "most": 8},
+        "some count=3 by=mbr": {"fewest": 3, "most": 3},
+        "some count=5": {"fewest": 5, "most": 5},
+    }
+    about = found["methods"]["some count=5"]
+    assert about["select"] == {
+        "count": 5,
+        "by": "diverse-mbr",
+        "diversity": 0.5,
+        "similarity": "words",
+        "unique": True,
+    }
+    assert about["width"] == 8  # what the model is asked about
+    assert "width" not in found["methods"]["BS 8"]
+
+
+def test_what_is_chosen_is_in_the_order_of_the_list_and_no_text_comes_twice() -> None:
+    texts = [("b c", -1.0), ("b c", -1.5), ("x", -2.0), ("b d", -3.0)]
+    found = Hypotheses([Hypothesis((i,), p, p, text=text) for i, (text, p) in enumerate(texts)])
+    for by in SELECTIONS:
+        assert Selection(count=9, by=by).of_list(found).texts == ("b c", "x", "b d")
+    assert Selection(count=9, unique=False).of_list(found) == found
+    assert len(Selection(count=2, similarity="vectors").of_list(found)) == 2
+
+
+def test_methods_that_choose_share_the_lists_of_the_search() -> None:
+    plain, chosen = made(**DIVERSE)[0], made(**DIVERSE, select={"count": 2})[0]
+    assert plain.spec == chosen.spec
+    assert chosen.description == plain.description | {"select": asdict(Selection(count=2))}
+
+
+@pytest.mark.parametrize(
+    ("select", "line"),
+    [
+        (2, 'select must be a table such as { count = 20, by = "dpp" }'),
+        ({"by": "dpp"}, 'select must be a table such as { count = 20, by = "dpp" }'),
+        ({"count": 2, "bye": "dpp"}, "select has a key 'bye': did you mean 'by'?"),
+        ({"count": 0}, "select: count must be a whole number of at least 1, not 0"),
+        ({"count": 2, "by": "dppp"}, "select: there is no selection 'dppp': did you mean 'dpp'?"),
+        ({"count": 2, "diversity": 7}, "select: diversity is 7: give a number from 0"),
+        ({"count": 2, "unique": 1}, "select: unique must be True or False, not 1"),
+        (
+            {"count": 2, "similarity": "letters"},
+            "select: there is no similarity 'letters': there are words, ",
+        ),
+    ],
+)
+def test_mistakes_in_a_choice(select: Any, line: str) -> None:
+    with pytest.raises(ArgumentError) as raised:
+        made(**DIVERSE, select=select)
+    assert str(raised.value).startswith(f"methods.M in it: {line}")
+
+
+def test_the_command_line_has_the_same_similarities() -> None:
+    [option] = [each for each in program.commands["select"].params if each.name == "similarity"]
+    assert isinstance(option.type, click.Choice)
+    assert list(SIMILARITIES) == list(option.type.choices)

@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
+from beamsplit import metrics
 from beamsplit.errors import ArgumentError
+from beamsplit.evaluation import decoding, scoring
+from beamsplit.jobs import batches
 from research.experiments import runner
 from research.experiments.choice import best_of_families, choice_table, deciding
 from research.experiments.report import renew_tables
@@ -160,3 +163,120 @@ def test_experiments_are_run_and_written(jobs: str, tmp_path: Path, monkeypatch:
     unknown = CliRunner().invoke(runner.main, ["yours", "--out", str(tmp_path / "out")])
     assert unknown.exit_code == 2
     assert "there is no experiment 'yours': there are mine" in unknown.output
+
+
+# Decoding first
+
+
+def decoding_experiments(folder: Path, *methods: str) -> None:
+    """Two experiments on the same sentences, one on both and one on the first of them."""
+    lines = [{"input": text, "references": [text]} for text in ("I see a dog.", "Come here!")]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (folder / "mine.jsonl").write_text(text, encoding="utf-8")
+    for name, more in (("whole", ""), ("part", "limit = 1\n")):
+        content = f'task = "mine.jsonl"\nmodel = "en-fr"\nmetrics = ["chrf"]\nmax_length = 8\n{more}'
+        (folder / f"{name}.toml").write_text(content + "\n".join(methods), encoding="utf-8")
+
+
+BS = '[methods.BS]\nstrategy = "bs"\nbeams = 2\n'
+DBS = '[methods.DBS]\nstrategy = "dbs"\ngroups = 2\n'
+
+
+def invoke(folder: Path, *arguments: str) -> Result:
+    options = ["--out", str(folder / "out"), "--cache", str(folder / "cache"), "--draws", "10", "--jobs", "1"]
+    return CliRunner().invoke(runner.main, [*options, *arguments])
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[list[Any]]:
+    """Inputs that are decoded, call by call."""
+    calls: list[list[Any]] = []
+    plain = batches.decode_in_batches
+
+    def counting(model: Any, inputs: Any, *rest: Any, **options: Any) -> Any:
+        calls.append(list(inputs))
+        return plain(model, inputs, *rest, **options)
+
+    monkeypatch.setattr(decoding, "decode_in_batches", counting)
+    return calls
+
+
+def test_lists_can_be_decoded_here_and_scored_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decoded: list[list[Any]]
+) -> None:
+    monkeypatch.setattr(runner, "HERE", tmp_path)
+    decoding_experiments(tmp_path, BS)
+    done = invoke(tmp_path, "--decode-only")
+    assert done.exit_code == 0, done.output
+    assert not (tmp_path / "out").exists()
+    assert decoded == [["I see a dog.", "Come here!"]]  # once for both experiments
+    decoded.clear()
+    assert invoke(tmp_path).exit_code == 0
+    assert decoded == []
+    assert {path.name for path in (tmp_path / "out").glob("*.json")} == {"whole.json", "part.json"}
+
+
+def test_experiments_are_scored_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "HERE", tmp_path)
+    monkeypatch.setattr(runner, "JOBS_EACH", 1)
+    decoding_experiments(tmp_path, BS)
+    assert invoke(tmp_path).exit_code == 0
+    alone = {path.name: path.read_bytes() for path in (tmp_path / "out").glob("*.json")}
+    assert invoke(tmp_path, "--jobs", "2", "--out", str(tmp_path / "both")).exit_code == 0
+    assert alone == {path.name: path.read_bytes() for path in (tmp_path / "both").glob("*.json")}
+
+
+def test_a_new_method_leaves_the_others_lists_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decoded: list[list[Any]]
+) -> None:
+    monkeypatch.setattr(runner, "HERE", tmp_path)
+    decoding_experiments(tmp_path, BS)
+    assert invoke(tmp_path, "--decode-only").exit_code == 0
+    kept = {path.name: path.read_bytes() for path in (tmp_path / "cache").iterdir()}
+    decoding_experiments(tmp_path, BS, DBS)
+    assert invoke(tmp_path, "--decode-only").exit_code == 0
+    assert len(decoded) == 2
+    now = {path.name: path.read_bytes() for path in (tmp_path / "cache").iterdir()}
+    assert len(now) == 2
+    assert kept.items() <= now.items()
+
+
+def test_what_cannot_be_scored_is_said_before_it_is_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decoded: list[list[Any]]
+) -> None:
+    monkeypatch.setattr(runner, "HERE", tmp_path)
+    monkeypatch.setattr("beamsplit.metrics.coco.shutil.which", lambda _: None)
+    decoding_experiments(tmp_path, BS)
+    path = tmp_path / "part.toml"
+    path.write_text(path.read_text(encoding="utf-8").replace('"chrf"', '"chrf", "meteor"'), encoding="utf-8")
+    refused = invoke(tmp_path)
+    assert isinstance(refused.exception, ArgumentError)
+    assert str(refused.exception) == (
+        "meteor of part cannot be measured, since there is no 'java', which METEOR and the Penn Treebank "
+        "tokenizer run on: install a Java runtime; or decode here with --decode-only, and score where there "
+        "is Java"
+    )
+    assert decoded == []
+    assert invoke(tmp_path, "--decode-only").exit_code == 0
+
+
+def test_figures_that_cannot_be_measured_again_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Gone:
+        name = signature = "gone"
+
+        def scores(self, _: Any) -> Any:
+            raise metrics.Unavailable("it is gone")
+
+    monkeypatch.setattr(runner, "HERE", tmp_path)
+    decoding_experiments(tmp_path, BS)
+    assert invoke(tmp_path, "part").exit_code == 0
+    before = (tmp_path / "out" / "part.json").read_bytes()
+    monkeypatch.setitem(scoring.TEXT_METRICS, "chrf", Gone)
+    refused = invoke(tmp_path, "part")
+    assert str(refused.exception) == (
+        f"{tmp_path / 'out' / 'part.json'} has figures of chrf, which cannot be measured here, and is left "
+        "as it is: it is gone; or give --out another folder"
+    )
+    assert (tmp_path / "out" / "part.json").read_bytes() == before

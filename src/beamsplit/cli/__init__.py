@@ -15,6 +15,7 @@ from beamsplit.cli.demo import demo
 from beamsplit.cli.evaluate import evaluate
 from beamsplit.cli.models import models
 from beamsplit.cli.options import InOrder
+from beamsplit.cli.select import select
 from beamsplit.cli.study import study
 from beamsplit.cli.tune import tune
 from beamsplit.errors import BeamsplitError
@@ -38,7 +39,20 @@ def program() -> None:
     """  # noqa: D301 (click wants the character)
 
 
-for command in (translate, caption, ask, generate, decode, evaluate, tune, demo, study, models, completion):
+for command in (
+    translate,
+    caption,
+    ask,
+    generate,
+    decode,
+    select,
+    evaluate,
+    tune,
+    demo,
+    study,
+    models,
+    completion,
+):
     program.add_command(command)
 
 

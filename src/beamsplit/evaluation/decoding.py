@@ -40,20 +40,31 @@ def decode_cached(
     min_length: int = 0,
     seed: int = 0,
     batch_size: int = BATCH_SIZE,
+    keys: Sequence[str] | None = None,
+    shown: bool = True,
 ) -> list[Hypotheses]:
-    """Return the method's lists for these inputs; decode those that the cache lacks, and keep them."""
+    """Return the method's lists for these inputs; decode those that the cache lacks, and keep them.
+
+    `keys` are what the cache knows the inputs by, if not by their contents. `shown` tells whether there is a
+    bar for people to watch.
+    """
     # Only if there is one, so that lists from before there was a least length are still found.
     least = {"min_length": min_length} if min_length else {}
-    file = cache.file(model, {**method.description, "max_length": max_length, **least, "seed": seed})
-    keys = [_digest(each) for each in inputs]
-    missing = [index for index, key in enumerate(keys) if key not in file.lists]
+    # Of the search alone: what is chosen of its lists afterwards makes no difference to them.
+    file = cache.file(model, {**method.spec.description, "max_length": max_length, **least, "seed": seed})
+    digests = [_digest(each) for each in inputs]
+    # By contents too, since that is how lists were kept before inputs had keys.
+    names = [
+        digest if digest in file.lists else key for key, digest in zip(keys or digests, digests, strict=True)
+    ]
+    missing = [index for index, name in enumerate(names) if name not in file.lists]
     if not missing:
-        return [file.lists[key] for key in keys]
+        return [file.lists[name] for name in names]
     guided, strategy = method.make(model)
-    with Progress(method.name).bar(len(keys), len(keys) - len(missing)) as bar:
+    with Progress(method.name).bar(len(names), len(names) - len(missing), shown=shown) as bar:
 
         def keep(indices: Sequence[int], lists: Sequence[Hypotheses]) -> None:
-            file.add({keys[missing[index]]: each for index, each in zip(indices, lists, strict=True)})
+            file.add({names[missing[index]]: each for index, each in zip(indices, lists, strict=True)})
             bar.advance(len(indices))
 
         decode_in_batches(
@@ -65,10 +76,10 @@ def decode_cached(
             max_length=max_length,
             min_length=min_length,
             # A seed of its own, from its content: what an input gets must not depend on what the cache had.
-            seed=[seed + int(keys[index][:8], 16) for index in missing],
+            seed=[seed + int(digests[index][:8], 16) for index in missing],
             unique=method.spec.unique,
         )
-    return [file.lists[key] for key in keys]
+    return [file.lists[name] for name in names]
 
 
 class Cache:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +36,8 @@ class Features:
     images: tuple[str, ...]
     values: Tensor
     """[n d], float32."""
+    keys: tuple[str, ...] | None = None
+    """What tells each from others on any machine, while products of matrices differ in their last bits."""
     _rows: dict[str, int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -52,6 +55,10 @@ class Features:
                 f"missing from the {len(self.images)} there are, read the features that belong to them"
             )
         return self.values[[self._rows[image] for image in images]]
+
+    def keys_of(self, images: Sequence[str]) -> tuple[str, ...] | None:
+        """Return the keys of these pictures, if there are any."""
+        return None if self.keys is None else tuple(self.keys[self._rows[image]] for image in images)
 
 
 def _check(images: Sequence[str], values: Tensor) -> None:
@@ -86,9 +93,23 @@ def read_features(path: AnyPath, projection: Projection | AnyPath | None = None)
         projection = read_projection(projection)
     try:
         values = _values(arrays["feature"], arrays.get("scale"))
-        return Features(_ids(arrays["image"]), projection.undo(values) if projection else values)
+        whole = projection.undo(values) if projection else values
+        return Features(_ids(arrays["image"]), whole, _keys(arrays, projection))
     except ArgumentError as error:
         raise ArgumentError(f"{path}: {error}") from error
+
+
+def _keys(arrays: Mapping[str, Any], projection: Projection | None) -> tuple[str, ...]:
+    """Return a hash of each row of the file, and of what all rows are multiplied by."""
+    common = hashlib.sha256(arrays["scale"].tobytes() if "scale" in arrays else b"")
+    for each in () if projection is None else (projection.mean, projection.components):
+        common.update(each.numpy().tobytes())
+    found = []
+    for row in arrays["feature"]:
+        digest = common.copy()
+        digest.update(str(row.dtype).encode() + row.tobytes())
+        found.append(digest.hexdigest()[:24])
+    return tuple(found)
 
 
 def _values(feature: Any, scale: Any | None) -> Tensor:

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from beamsplit import metrics
 from beamsplit.evaluation.scoring import Measured
 from beamsplit.metrics import Metric, Score, resamples
+from beamsplit.metrics.significance import comparison_of, drawn_scores, interval_of
 
 __all__ = ["by_part", "figures", "signatures"]
 
@@ -39,12 +39,12 @@ def signatures(measured: Iterable[Measured]) -> dict[str, str]:
 def _of_methods(measured: Measured, rows: Sequence[int], draws: int) -> dict[str, Any]:
     metric = measured.metric
     part = {name: _mean(runs, metric, rows) for name, runs in measured.scores.items()}
-    first = next(iter(part.values()))
+    uncertainty = (
+        _uncertainty(list(part.values()), metric, draws) if resamples(metric) else [{} for _ in part]
+    )
     return {
-        name: {"value": score.value}
-        | _by_seed(measured.scores[name], metric, rows)
-        | _uncertainty(score, first, metric, draws)
-        for name, score in part.items()
+        name: {"value": score.value} | _by_seed(measured.scores[name], metric, rows) | around
+        for (name, score), around in zip(part.items(), uncertainty, strict=True)
     }
 
 
@@ -60,10 +60,11 @@ def _by_seed(runs: Sequence[Score], metric: Metric, rows: Sequence[int]) -> dict
     return {"by_seed": [float(metric.score(run.statistics[list(rows)].sum(0))) for run in runs]}
 
 
-def _uncertainty(score: Score, first: Score, metric: Metric, draws: int) -> dict[str, Any]:
-    if not resamples(metric):
-        return {}
-    around = asdict(metrics.interval(score, metric, draws=draws))
-    if score is first:
-        return around
-    return {**around, "against_first": asdict(metrics.compare(first, score, metric, draws=draws))}
+def _uncertainty(scores: Sequence[Score], metric: Metric, draws: int) -> list[dict[str, Any]]:
+    """Return the interval of each score, and of all but the first how it compares with that."""
+    first, drawn = scores[0], [drawn_scores(score, metric, draws) for score in scores]
+    found = [asdict(interval_of(each)) for each in drawn]
+    for index in range(1, len(scores)):
+        comparison = comparison_of(first, scores[index], drawn[0], drawn[index])
+        found[index]["against_first"] = asdict(comparison)
+    return found

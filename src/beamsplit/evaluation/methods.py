@@ -3,22 +3,83 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
+from beamsplit.hypotheses import Hypotheses
 from beamsplit.model import StepModel
+from beamsplit.models import storage
+from beamsplit.ordering import SELECTION
+from beamsplit.selecting import Similarity, check_selection, choose, word_overlap, word_vector_similarity
 from beamsplit.strategies import Strategy
 from beamsplit.strategies.names import STRATEGIES, check_strategy_name, strategy_fields
 from beamsplit.strategies.spec import OPTIONS, StrategySpec
 
-__all__ = ["Method", "Saved", "read_methods"]
+__all__ = ["SIMILARITIES", "Method", "Saved", "Selection", "read_methods"]
 
-_VARY, _FILE = "vary", "file"
+_VARY, _FILE, _SELECT = "vary", "file", "select"
 _BEFORE = {"beam": "bs", "diverse": "dbs"}  # what files called these strategies before
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """How to choose outputs of a list that has more than are wanted; see `beamsplit.selecting`."""
+
+    count: int
+    by: str = SELECTION
+    diversity: float = 0.5
+    similarity: str = "words"
+    """By shared words, or by "vectors" of English words."""
+    unique: bool = True
+    """Whether no text is chosen twice."""
+
+    @classmethod
+    def of_table(cls, table: Any, where: str) -> Selection:
+        """Return the selection that a table such as `{ count = 20, by = "dpp" }` stands for."""
+        if not isinstance(table, Mapping) or "count" not in table:
+            raise ArgumentError(f'{where}: select must be a table such as {{ count = 20, by = "dpp" }}')
+        checks.known_keys(table, [each.name for each in fields(cls)], f"{where}: select")
+        made = cls(**table)
+        try:
+            check_selection(made.count, made.by, made.diversity)
+            checks.true_or_false("unique", made.unique)
+        except ArgumentError as error:
+            raise ArgumentError(f"{where}: select: {error}") from error
+        if made.similarity not in SIMILARITIES:
+            raise ArgumentError(
+                f"{where}: select: there is no similarity {checks.short_repr(made.similarity)}: "
+                f"there are {', '.join(SIMILARITIES)}"
+            )
+        return made
+
+    def of_list(self, found: Hypotheses) -> Hypotheses:
+        """Return the outputs that are chosen, in the order of the list."""
+        return found.only(
+            sorted(
+                choose(
+                    found,
+                    self.count,
+                    by=self.by,
+                    diversity=self.diversity,
+                    similarity=SIMILARITIES[self.similarity](),
+                    unique=self.unique,
+                )
+            )
+        )
+
+
+@lru_cache(1)
+def _english() -> Similarity:
+    return word_vector_similarity(*storage.english_vectors())
+
+
+SIMILARITIES: dict[str, Callable[[], Similarity]] = {"words": lambda: word_overlap, "vectors": _english}
+"""How alike two outputs are, by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +88,8 @@ class Method:
 
     name: str
     spec: StrategySpec
+    select: Selection | None = None
+    """How to choose of what the strategy finds; all of it, unless an experiment says so."""
     family: str = ""
     """What the methods that one table with `vary` stands for have in common."""
     varied: Mapping[str, Any] = field(default_factory=dict)
@@ -39,7 +102,7 @@ class Method:
     @property
     def description(self) -> dict[str, Any]:
         """All that its lists depend on, for a file."""
-        return self.spec.description
+        return self.spec.description | ({} if self.select is None else {"select": asdict(self.select)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +166,7 @@ def _saved(name: str, table: Mapping[str, Any], where: str, folder: Path) -> Sav
 
 def _methods(name: str, table: Mapping[str, Any], where: str) -> Iterator[Method]:
     if _VARY not in table:
-        yield Method(name=name, spec=StrategySpec.of_table(table, where))
+        yield _method(name, table, where)
         return
     fixed = {key: value for key, value in table.items() if key != _VARY}
     several = _together(table[_VARY], _may_vary(fixed, where), f"{where}: vary")
@@ -111,8 +174,14 @@ def _methods(name: str, table: Mapping[str, Any], where: str) -> Iterator[Method
     if len(set(labels)) < len(labels):  # the first setting alone does not tell them apart
         labels = [_setting_text(name, varied) for varied in several]
     for varied, label in zip(several, labels, strict=True):
-        spec = StrategySpec.of_table({**fixed, **varied}, where)
-        yield Method(name=f"{name} {label}", spec=spec, family=name, varied=varied)
+        made = _method(f"{name} {label}", {**fixed, **varied}, where)
+        yield replace(made, family=name, varied=varied)
+
+
+def _method(name: str, table: Mapping[str, Any], where: str) -> Method:
+    strategy = {key: value for key, value in table.items() if key != _SELECT}
+    chosen = Selection.of_table(table[_SELECT], where) if _SELECT in table else None
+    return Method(name=name, spec=StrategySpec.of_table(strategy, where), select=chosen)
 
 
 def _may_vary(table: Mapping[str, Any], where: str) -> set[str]:
@@ -120,7 +189,7 @@ def _may_vary(table: Mapping[str, Any], where: str) -> set[str]:
         name = check_strategy_name(table["strategy"])
     except ArgumentError as error:
         raise ArgumentError(f"{where}: {error}") from error
-    return strategy_fields(name) | set(OPTIONS) - {"strategy"}
+    return strategy_fields(name) | set(OPTIONS) - {"strategy"} | {_SELECT}
 
 
 def _setting_text(key: str, value: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,15 +22,17 @@ from beamsplit.evaluation.methods import Method, Saved
 from beamsplit.evaluation.saved import read_lists
 from beamsplit.evaluation.scoring import ListsByMethod, check_metrics, measured
 from beamsplit.evaluation.tasks import Task, read_task
+from beamsplit.evaluation.workers import ALONE, Workers
 from beamsplit.hypotheses import Hypotheses
 from beamsplit.loading import load_model
 from beamsplit.metrics import Example
+from beamsplit.metrics.coco import keeping_programs
 from beamsplit.model import StepModel, accepts_of, end_of, features_of
 from beamsplit.models import Complexity
 from beamsplit.models.complexity import split
 from beamsplit.strategies.defaults import BATCH_SIZE
 
-__all__ = ["PARTS", "Prepared", "RunSettings", "lists_of", "prepare", "run"]
+__all__ = ["PARTS", "Prepared", "RunSettings", "decode_method", "lists_of", "prepare", "run"]
 
 PARTS = ("simple", "average", "complex")
 
@@ -56,8 +58,16 @@ class Prepared:
     refused: int
 
 
-def run(experiment: Experiment, settings: RunSettings, model: StepModel | None = None) -> dict[str, Any]:
-    """Return all figures of an experiment, ready for JSON. A `model` replaces the one that it names."""
+def run(
+    experiment: Experiment,
+    settings: RunSettings,
+    model: StepModel | None = None,
+    workers: Workers = ALONE,
+) -> dict[str, Any]:
+    """Return all figures of an experiment, ready for JSON. A `model` replaces the one that it names.
+
+    With workers, lists are scored in several processes. Figures do not depend on their number.
+    """
     check_metrics(experiment)
     prepared = prepare(experiment, settings, model)
     task = prepared.task
@@ -67,7 +77,8 @@ def run(experiment: Experiment, settings: RunSettings, model: StepModel | None =
     lists = {method.name: lists_of(method, prepared, experiment, settings) for method in experiment.methods}
     experiment = replace(experiment, oracle=_oracles(experiment.oracle, lists))
     unavailable: dict[str, str] = {}
-    scores = list(measured(experiment, lists, settings.cache, unavailable))
+    with keeping_programs(workers.jobs):
+        scores = list(measured(experiment, lists, settings.cache, unavailable, workers))
     found: dict[str, Any] = {
         "title": experiment.title or experiment.task,
         "task": Path(experiment.task).name,
@@ -80,7 +91,12 @@ def run(experiment: Experiment, settings: RunSettings, model: StepModel | None =
         **({"min_length": experiment.min_length} if experiment.min_length else {}),
         "seeds": list(experiment.seeds),
         "methods": {
-            method.name: {**method.description, "family": method.family, "varied": dict(method.varied)}
+            method.name: {
+                **method.description,
+                "family": method.family,
+                "varied": dict(method.varied),
+                **_width(method, prepared.model),
+            }
             for method in experiment.methods
         },
         "unavailable": unavailable,
@@ -98,6 +114,15 @@ def run(experiment: Experiment, settings: RunSettings, model: StepModel | None =
         named = experiment if model is None else replace(experiment, model="")
         found["cost"] = _cost(named, prepared, settings)
     return found
+
+
+def _width(method: Method | Saved, model: StepModel | None) -> dict[str, int]:
+    """Return how many beams the model is asked about for a list that others are chosen of."""
+    if not isinstance(method, Method) or method.select is None or model is None:
+        return {}
+    strategy = method.make(model)[1]
+    plan, runs = strategy.plan(), getattr(strategy, "runs", 1)
+    return {"width": runs * plan.groups * plan.beams_per_group}
 
 
 def _cost(experiment: Experiment, prepared: Prepared, settings: RunSettings) -> dict[str, Any]:
@@ -157,7 +182,7 @@ def _looked_at(task: Task, model: Any) -> Task:
             f"{task.name} has pictures, and {type(model).__name__} takes no pictures: "
             "give another model, such as captioner"
         )
-    return replace(task, inputs=features(list(task.inputs)).cpu(), pictures=False)
+    return replace(task, inputs=features(list(task.inputs)).cpu(), keys=None, pictures=False)
 
 
 def _accepted(model: Any, task: Task) -> list[int]:
@@ -200,23 +225,33 @@ def lists_of(
     task = prepared.task
     if isinstance(method, Saved):
         return [read_lists(method.file, task.ids, task.references)]
-    assert prepared.model is not None
     found = []
+    for lists in decode_method(method, prepared, experiment, settings):
+        ends = end_of(prepared.model) not in (None, [])
+        _warn(method, lists, experiment.max_length if ends else None)
+        chosen = lists if method.select is None else list(map(method.select.of_list, lists))
+        found.append(_examples(task, chosen))
+    return found
+
+
+def decode_method(
+    method: Method, prepared: Prepared, experiment: Experiment, settings: RunSettings, *, shown: bool = True
+) -> Iterator[list[Hypotheses]]:
+    """Yield what a method finds for all inputs, once for each seed; what the cache lacks is decoded."""
+    assert prepared.model is not None
     for seed in experiment.seeds if method.spec.samples else experiment.seeds[:1]:
-        lists = decode_cached(
+        yield decode_cached(
             prepared.model,
-            task.inputs,
+            prepared.task.inputs,
             method,
             max_length=experiment.max_length,
             min_length=experiment.min_length,
             cache=Cache(settings.cache),
             seed=seed,
             batch_size=settings.batch_size,
+            keys=prepared.task.keys,
+            shown=shown,
         )
-        ends = end_of(prepared.model) not in (None, [])
-        _warn(method, lists, experiment.max_length if ends else None)
-        found.append(_examples(task, lists))
-    return found
 
 
 def _warn(method: Method, lists: Sequence[Hypotheses], max_length: int | None) -> None:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from beamsplit import metrics
 from beamsplit.errors import ArgumentError
 from beamsplit.evaluation.experiment import Experiment
-from beamsplit.files import write_bytes
-from beamsplit.metrics import DistinctN, Example, Metric, Oracle, Score, TextMetric
+from beamsplit.evaluation.kept import KeptScores
+from beamsplit.evaluation.pooling import ListsByMethod, ScoresByText, pool_texts
+from beamsplit.evaluation.workers import ALONE, Workers
+from beamsplit.metrics import DistinctN, Example, Metric, Oracle, Score, TextMetric, resamples
+from beamsplit.metrics.base import score_of
+from beamsplit.metrics.oracle import Precomputed
 from beamsplit.models import storage
 from beamsplit.progress import Progress
 
@@ -37,17 +43,16 @@ LIST_METRICS: dict[str, Callable[[Experiment], list[Metric]]] = {
     "unique": lambda _: [metrics.UniqueFraction()],
     "self-bleu": lambda _: [metrics.SelfBLEU()],
     "vendi": lambda _: [metrics.Vendi()],
-    "spread": lambda _: [metrics.EmbeddingSpread(vectors=_english(), words=metrics.Words(lower=True))],
+    "spread": lambda _: [
+        metrics.EmbeddingSpread(vectors=storage.english_vectors(), words=metrics.Words(lower=True))
+    ],
     "length": lambda _: [metrics.MeanLength()],
     "log-prob": lambda _: [metrics.TopLogProb()],
 }
 """Metrics of whole lists, by name."""
 
-ListsByMethod = Mapping[str, Sequence[Sequence[Example]]]
-"""By method: the lists of all inputs, once for each seed."""
-
 _SLOW = ("meteor", "spice")  # which are kept; they look at one text at a time, as CIDEr-D does not
-_AT_ONCE = 20_000  # texts that a slow metric is asked about before their scores are written
+_AT_ONCE = 4000  # texts that a slow metric is asked about before their scores are written
 
 
 @dataclass(frozen=True)
@@ -73,52 +78,78 @@ def _check_known(name: str, known: Collection[str]) -> None:
 
 
 def measured(
-    experiment: Experiment, lists: ListsByMethod, cache: Path, unavailable: dict[str, str]
+    experiment: Experiment,
+    lists: ListsByMethod,
+    cache: Path,
+    unavailable: dict[str, str],
+    workers: Workers = ALONE,
 ) -> Iterator[Measured]:
     """Yield the scores of all metrics of an experiment; put down in `unavailable` why some cannot be had."""
-    yield from _of_texts(experiment, lists, cache, unavailable)
+    known = _score_texts(experiment, lists, cache, unavailable, workers)
+    for each in known.values():
+        yield from each.oracles(lists, experiment.oracle)
     if experiment.mbr:
-        yield from _by_risk(experiment, lists, unavailable)
-    probable = all(e.log_probs for runs in lists.values() for examples in runs for e in examples)
-    for name in experiment.lists:
-        if name == "log-prob" and not probable:
-            unavailable[name] = (
-                'not all lists have log-probabilities (in files: {"text": ..., "log_prob": ...})'
-            )
-            continue
-        for metric in LIST_METRICS[name](experiment):
-            scores = {
-                method: [metrics.measure(metric, examples) for examples in runs]
-                for method, runs in lists.items()
-            }
-            yield Measured(metric, scores)
+        yield from _by_risk(experiment, lists, known, unavailable, workers)
+    yield from _of_lists(experiment, lists, unavailable, workers)
 
 
-def _of_texts(
-    experiment: Experiment, lists: ListsByMethod, cache: Path, unavailable: dict[str, str]
-) -> Iterator[Measured]:
-    chosen = {name: _kept(name, cache) for name in experiment.metrics}
-    if not chosen:
-        return  # without a bar of nothing
-    # Method by method, since several metrics look at the same tokens of a method's texts.
-    scores: dict[str, dict[str, list[list[Score]]]] = {name: {} for name in chosen}
-    with Progress("scoring").bar(len(lists) * len(chosen)) as bar:
-        for method, runs in lists.items():
-            for name, metric in chosen.items():
-                try:
-                    if name not in unavailable:
-                        scores[name][method] = [
-                            metrics.oracles(metric, experiment.oracle, examples) for examples in runs
-                        ]
-                except metrics.Unavailable as error:
-                    _do_without(name, error, unavailable)
-                bar.advance()
-    for name, metric in chosen.items():
-        for index, k in enumerate(experiment.oracle if name not in unavailable else ()):
-            yield Measured(
-                Oracle(metric, k),
-                {method: [run[index] for run in runs] for method, runs in scores[name].items()},
-            )
+# Texts
+
+
+@dataclass(frozen=True)
+class _ScoredTexts:
+    """A metric of texts, and the scores that it gave: by method, those of each input's texts."""
+
+    metric: TextMetric
+    scores: Mapping[str, ScoresByText]
+
+    def oracles(
+        self, lists: ListsByMethod, ks: Sequence[int], named: Callable[[TextMetric], TextMetric] | None = None
+    ) -> Iterator[Measured]:
+        """Yield the scores of the best of the first k, for several k, under another name if one is given."""
+        metric = self.metric if named is None else named(self.metric)
+        found = {
+            method: [metrics.oracles(self._for_run(metric, method, run), ks, run) for run in runs]
+            for method, runs in lists.items()
+        }
+        for index, k in enumerate(ks):
+            scores = {method: [run[index] for run in runs] for method, runs in found.items()}
+            yield Measured(Oracle(metric, k), scores)
+
+    def _for_run(self, metric: TextMetric, method: str, run: Sequence[Example]) -> TextMetric:
+        of_inputs = zip(run, self.scores[method], strict=True)
+        known = [[scores[text] for text in example.hypotheses] for example, scores in of_inputs]
+        return Precomputed(metric.name, metric.signature, known)
+
+
+def _score_texts(
+    experiment: Experiment,
+    lists: ListsByMethod,
+    cache: Path,
+    unavailable: dict[str, str],
+    workers: Workers,
+) -> dict[str, _ScoredTexts]:
+    """Score all texts by all metrics that can be had."""
+    found: dict[str, _ScoredTexts] = {}
+    if not experiment.metrics:
+        return found  # without a bar of nothing
+    pools = pool_texts(lists)
+    with Progress("scoring").bar(len(experiment.metrics)) as bar:
+        for name in experiment.metrics:
+            metric, by_method = _kept(name, cache), dict[str, ScoresByText]()
+            try:
+                for pool in pools:
+                    by_method |= dict.fromkeys(pool.methods, pool.scores(metric, workers))
+                found[name] = _ScoredTexts(metric, by_method)
+            except metrics.Unavailable as error:
+                _do_without(name, error, unavailable)
+            bar.advance()
+    return found
+
+
+def _kept(name: str, cache: Path) -> TextMetric:
+    metric = TEXT_METRICS[name]()
+    return KeptScores(metric, cache / "scores", _AT_ONCE) if name in _SLOW else metric
 
 
 def _do_without(name: str, error: metrics.Unavailable, unavailable: dict[str, str]) -> None:
@@ -127,27 +158,27 @@ def _do_without(name: str, error: metrics.Unavailable, unavailable: dict[str, st
     unavailable[name] = str(error)
 
 
-def _by_risk(experiment: Experiment, lists: ListsByMethod, unavailable: dict[str, str]) -> Iterator[Measured]:
+def _by_risk(
+    experiment: Experiment,
+    lists: ListsByMethod,
+    known: Mapping[str, _ScoredTexts],
+    unavailable: dict[str, str],
+    workers: Workers,
+) -> Iterator[Measured]:
     """Yield scores of lists that are ordered by minimum Bayes risk instead of log-probability."""
-    utility = TEXT_METRICS[experiment.mbr]()
+    order = partial(_ordered, experiment.mbr)
     try:
-        ordered = {
-            name: [metrics.mbr_order(examples, utility) for examples in runs] for name, runs in lists.items()
-        }
+        ordered = {name: [workers.map_parts(order, run) for run in runs] for name, runs in lists.items()}
     except metrics.Unavailable as error:
         _do_without("mbr", error, unavailable)
         return
-    for name in experiment.metrics:
-        if name in _SLOW or name in unavailable:
-            continue
-        metric = _Risk(TEXT_METRICS[name](), experiment.mbr)
-        found = {
-            method: [metrics.oracles(metric, experiment.oracle, examples) for examples in runs]
-            for method, runs in ordered.items()
-        }
-        for index, k in enumerate(experiment.oracle):
-            scores = {method: [run[index] for run in runs] for method, runs in found.items()}
-            yield Measured(Oracle(metric, k), scores)
+    for name, each in known.items():
+        if name not in _SLOW:
+            yield from each.oracles(ordered, experiment.oracle, partial(_Risk, utility=experiment.mbr))
+
+
+def _ordered(utility: str, examples: Sequence[Example]) -> list[Example]:
+    return metrics.mbr_order(examples, TEXT_METRICS[utility]())
 
 
 @dataclass(frozen=True)
@@ -169,85 +200,66 @@ class _Risk:
         return self.metric.scores(examples)
 
 
-# Kept scores
+# Whole lists
 
 
-def _kept(name: str, cache: Path) -> TextMetric:
-    metric = TEXT_METRICS[name]()
-    return _Kept(metric, cache) if name in _SLOW else metric
+def _of_lists(
+    experiment: Experiment, lists: ListsByMethod, unavailable: dict[str, str], workers: Workers
+) -> Iterator[Measured]:
+    probable = all(e.log_probs for runs in lists.values() for examples in runs for e in examples)
+    if "log-prob" in experiment.lists and not probable:
+        unavailable["log-prob"] = (
+            'not all lists have log-probabilities (in files: {"text": ..., "log_prob": ...})'
+        )
+    asked = _Asked(tuple(name for name in experiment.lists if name not in unavailable), experiment.distinct)
+    found = iter(_statistics(asked, [run for runs in lists.values() for run in runs], workers))
+    by_method = {method: [next(found) for _ in runs] for method, runs in lists.items()}
+    for index, metric in enumerate(asked.metrics()):
+        scores = {
+            method: [score_of(metric, of_run[index]) for of_run in of_runs]
+            for method, of_runs in by_method.items()
+        }
+        yield Measured(metric, scores)
 
 
-class _Kept:
-    """A metric whose scores are kept in a file."""
+@dataclass(frozen=True)
+class _Asked:
+    """Metrics of lists by their names, which are less to send to another process than the metrics."""
 
-    def __init__(self, metric: TextMetric, cache: Path) -> None:
-        self._metric = metric
-        self._folder = cache / "scores"
-        self._known: dict[str, float] | None = None
+    names: tuple[str, ...]
+    distinct: tuple[int, ...]
 
-    @property
-    def name(self) -> str:
-        return self._metric.name
+    @lru_cache(1)  # noqa: B019 (one of them is kept, on purpose: word vectors take a while to read)
+    def metrics(self) -> list[Metric]:
+        blank = Experiment(task="", methods=(), distinct=self.distinct)
+        return [metric for name in self.names for metric in LIST_METRICS[name](blank)]
 
-    @property
-    def signature(self) -> str:
-        return self._metric.signature
 
-    def scores(self, examples: Sequence[Example]) -> list[list[float]]:
-        known = self._read() if self._known is None else self._known
-        keys = [_keys(example) for example in examples]
-        new = [
-            Example(tuple(t for t, key in of.items() if key not in known), example.references)
-            for example, of in zip(examples, keys, strict=True)
+def _statistics(asked: _Asked, runs: Sequence[Sequence[Example]], workers: Workers) -> list[list[Tensor]]:
+    """Return the statistics of each run by each metric: [inputs d]."""
+    parts = [workers.parts(run) for run in runs]
+    of_parts = workers.map(partial(_of_part, asked), [part for of_run in parts for part in of_run])
+    by_part = [[next(of_parts) for _ in of_run] for of_run in parts]
+    of_wholes = workers.map(partial(_of_whole, asked), runs)
+    return [
+        [
+            torch.from_numpy(np.concatenate(rows) if resamples(metric) else next(whole))
+            for metric, rows in zip(asked.metrics(), zip(*of_run, strict=True), strict=True)
         ]
-        for part in _parts([each for each in new if each.hypotheses]):
-            self._add(part, self._metric.scores(part))
-        return [[known[of[text]] for text in e.hypotheses] for e, of in zip(examples, keys, strict=True)]
-
-    def _read(self) -> dict[str, float]:
-        self._known = {}
-        if self._path.exists():
-            # A run that was killed may have left half a line.
-            for line in self._path.read_text(encoding="utf-8").split("\n")[:-1]:
-                key, _, score = line.partition(" ")
-                self._known[key] = float(score)
-        return self._known
-
-    def _add(self, examples: Sequence[Example], scores: Sequence[Sequence[float]]) -> None:
-        known = self._known if self._known is not None else self._read()
-        for example, found in zip(examples, scores, strict=True):
-            known |= zip(_keys(example).values(), found, strict=True)
-        lines = "".join(f"{key} {score!r}\n" for key, score in known.items())
-        write_bytes(self._path, lines.encode())
-
-    @property
-    def _path(self) -> Path:
-        return self._folder / f"{_digest(self.signature)}.txt"
+        for of_run, whole in zip(by_part, map(iter, of_wholes), strict=True)
+    ]
 
 
-def _keys(example: Example) -> dict[str, str]:
-    """Return a key for each text, made of the text and its references."""
-    references = _digest(json.dumps(example.references))
-    return {text: _digest(references + text) for text in example.hypotheses}
+def _of_part(asked: _Asked, examples: Sequence[Example]) -> list[NDArray[np.float64]]:
+    """Return the statistics of some inputs; nothing for metrics that look at all inputs together."""
+    return [
+        metric.statistics(examples).double().numpy() if resamples(metric) else np.empty(0)
+        for metric in asked.metrics()
+    ]
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:20]
-
-
-def _parts(examples: Sequence[Example]) -> Iterator[list[Example]]:
-    part: list[Example] = []
-    texts = 0
-    for example in examples:
-        part.append(example)
-        texts += len(example.hypotheses)
-        if texts >= _AT_ONCE:
-            yield part
-            part, texts = [], 0
-    if part:
-        yield part
-
-
-def _english() -> tuple[list[str], torch.Tensor]:
-    tensors, description = storage.read(storage.WEIGHTS / "words.safetensors")
-    return description["words"], tensors["vectors"]
+def _of_whole(asked: _Asked, examples: Sequence[Example]) -> list[NDArray[np.float64]]:
+    """Return the statistics of metrics that look at all inputs together."""
+    return [
+        metric.statistics(examples).double().numpy() for metric in asked.metrics() if not resamples(metric)
+    ]

@@ -46,6 +46,8 @@ class Task:
     """How hard people find the inputs, where that is known."""
     pictures: bool = False
     """Whether inputs are paths of pictures, for a model to look at."""
+    keys: tuple[str, ...] | None = None
+    """What a cache knows inputs by; their contents, unless they may differ from one machine to another."""
     folder: Path | None = None
     """The folder of a plain text file, whose lines are paths if the model takes pictures."""
 
@@ -74,6 +76,7 @@ class Task:
             inputs=inputs[list(indices)] if isinstance(inputs, Tensor) else [inputs[p] for p in indices],
             references=tuple(self.references[index] for index in indices),
             difficulty=None if difficulty is None else tuple(difficulty[index] for index in indices),
+            keys=None if self.keys is None else tuple(self.keys[index] for index in indices),
         )
 
 
@@ -83,10 +86,12 @@ def _pictures(texts: str, features: str) -> Callable[[Path], Task]:
         ids = tuple(each.image for each in described)
         projection = read_projection(folder / "captions" / "features.projection.npz")
         known = [each.difficulty for each in described if each.difficulty is not None]
+        seen = read_features(folder / f"{features}.features.npz", projection)
         return Task(
             name=Path(texts).name,
             ids=ids,
-            inputs=read_features(folder / f"{features}.features.npz", projection).of(ids),
+            inputs=seen.of(ids),
+            keys=seen.keys_of(ids),
             references=tuple(each.texts for each in described),
             difficulty=tuple(known) if len(known) == len(ids) else None,
         )

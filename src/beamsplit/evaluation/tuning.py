@@ -39,6 +39,7 @@ from beamsplit.evaluation.scoring import Measured, check_metrics, measured
 from beamsplit.evaluation.tasks import has_references
 from beamsplit.extras import need
 from beamsplit.metrics import Score
+from beamsplit.metrics.coco import keeping_programs
 from beamsplit.model import StepModel, word_vectors_of
 from beamsplit.strategies.defaults import DEFAULTS
 
@@ -137,8 +138,9 @@ def tune(tuning: Tuning, settings: RunSettings, model: StepModel | None = None) 
     prepared = prepare(experiment, settings, model)
     terms = _terms(tuning, prepared.model)
     measure = partial(_measure, experiment, prepared, settings)
-    beam = measure("beam search", _beam_search(tuning))
-    tried = _search(tuning, terms, measure)
+    with keeping_programs():
+        beam = measure("beam search", _beam_search(tuning))
+        tried = _search(tuning, terms, measure)
     chosen, note = choose(front(tried), beam, tuning.target, tuning.share)
     return {
         "task": tuning.task,

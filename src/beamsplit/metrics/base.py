@@ -7,7 +7,7 @@ of the inputs, and the thousand scores of a bootstrap, cost next to nothing. Eve
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,7 +16,17 @@ from torch import Tensor
 
 from beamsplit.errors import ArgumentError
 
-__all__ = ["Example", "Metric", "Score", "TextMetric", "mean_of", "measure", "resamples"]
+__all__ = [
+    "Example",
+    "InParts",
+    "Metric",
+    "Score",
+    "TextMetric",
+    "mean_of",
+    "measure",
+    "resamples",
+    "score_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +69,19 @@ class TextMetric(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class InParts:
+    """How to score examples a part at a time, in other processes too.
+
+    A metric of texts may have a method `in_parts(examples)` that returns this.
+    """
+
+    scores: Callable[[Sequence[Example]], list[list[float]]]
+    """What scores a part; it can be pickled."""
+    examples: Sequence[Example]
+    """What to take parts of, in the form that `scores` wants."""
+
+
 @dataclass(frozen=True, slots=True)
 class Score:
     """A metric's value, with the signature and the statistics that comparisons need."""
@@ -74,7 +97,11 @@ def measure(metric: Metric, examples: Sequence[Example]) -> Score:
     """Return the score of a metric over all examples."""
     if not examples:
         raise ArgumentError(f"there are no examples to measure {metric.name} on: give one at least")
-    statistics = metric.statistics(examples).double()
+    return score_of(metric, metric.statistics(examples).double())
+
+
+def score_of(metric: Metric, statistics: Tensor) -> Score:
+    """Return the score of a metric, given the statistics of all examples [examples d]."""
     return Score(metric.name, float(metric.score(statistics.sum(0))), metric.signature, statistics)
 
 

@@ -11,12 +11,13 @@ import functools
 import hashlib
 import math
 import unicodedata
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 import beamsplit
@@ -404,46 +405,36 @@ def _first_log_prob(example: Example, where: str) -> float:
 def _mean_self_bleu(bleu: BLEU, texts: Sequence[str]) -> float:
     """Return the mean of `bleu.sentence_score(text, others)`. N-grams are counted once, not once a pair."""
     texts = texts if len(texts) > 1 else [*texts, *texts]
-    counts = [Counter(_grams_up_to(bleu, text)) for text in texts]
-    lengths = [sum(count for gram, count in grams.items() if len(gram) == 1) for grams in counts]
-    most = _two_largest(counts)
+    lists = [tuple(bleu.tokenizer(text.rstrip()).split()) for text in texts]
+    lengths = [len(words) for words in lists]
+    correct = [_clipped_matches(lists, n) for n in range(1, bleu.max_ngram_order + 1)]
     scores = [
-        _bleu_of(bleu, grams, most, _closest(length, lengths[:row] + lengths[row + 1 :]))
-        for row, (grams, length) in enumerate(zip(counts, lengths, strict=True))
+        _bleu_of(bleu, matches, length, _closest(length, lengths[:row] + lengths[row + 1 :]))
+        for row, (length, matches) in enumerate(zip(lengths, zip(*correct, strict=True), strict=True))
     ]
     return sum(scores) / len(scores)
 
 
-def _grams_up_to(bleu: BLEU, text: str) -> list[Gram]:
-    words = tuple(bleu.tokenizer(text.rstrip()).split())
-    return [gram for n in range(1, bleu.max_ngram_order + 1) for gram in ngrams(words, n)]
-
-
-def _two_largest(counts: Sequence[Counter[Gram]]) -> dict[Gram, tuple[int, int]]:
-    """Return, for each n-gram, its two largest counts in a text."""
-    most: dict[Gram, tuple[int, int]] = {}
-    for grams in counts:
-        for gram, count in grams.items():
-            first, second = most.get(gram, (0, 0))
-            most[gram] = (count, first) if count > first else (first, max(second, count))
-    return most
+def _clipped_matches(lists: Sequence[Gram], n: int) -> list[int]:
+    """Return how many n-grams of each text are matched, each no more often than in one of the other texts."""
+    counts = _count_table([ngrams(words, n) for words in lists])
+    second, first = np.partition(counts, len(lists) - 2, axis=0)[-2:]
+    # The largest count in another text is the second largest if this text itself has the largest.
+    others = np.where(counts == first, second, first)
+    found: list[int] = np.minimum(counts, others).sum(1).tolist()
+    return found
 
 
 def _closest(length: int, others: Sequence[int]) -> int:
     return min(others, key=lambda other: (abs(other - length), other))
 
 
-def _bleu_of(bleu: BLEU, grams: Counter[Gram], most: Mapping[Gram, tuple[int, int]], closest: int) -> float:
-    correct, total = [0] * bleu.max_ngram_order, [0] * bleu.max_ngram_order
-    for gram, count in grams.items():
-        first, second = most[gram]
-        total[len(gram) - 1] += count
-        # The largest count in another text is `second` if this text itself has the largest.
-        correct[len(gram) - 1] += min(count, second if count == first else first)
+@functools.lru_cache(2**16)  # few different counts, many texts
+def _bleu_of(bleu: BLEU, correct: tuple[int, ...], length: int, closest: int) -> float:
     return bleu.compute_bleu(
-        correct,
-        total,
-        sys_len=total[0],
+        list(correct),
+        [max(0, length - n) for n in range(bleu.max_ngram_order)],
+        sys_len=length,
         ref_len=closest,
         smooth_method=bleu.smooth_method,
         smooth_value=bleu.smooth_value,
@@ -453,16 +444,20 @@ def _bleu_of(bleu: BLEU, grams: Counter[Gram], most: Mapping[Gram, tuple[int, in
 
 
 def _count_cosine(lists: Sequence[Gram], n: int) -> Tensor:
-    grams = [ngrams(words, n) or [words] for words in lists]
-    columns: dict[Gram, int] = {}
-    cells = [
-        (row, columns.setdefault(gram, len(columns))) for row, found in enumerate(grams) for gram in found
-    ]
-    rows, cols = torch.tensor(cells).unbind(1)
-    counts = torch.zeros(len(lists), len(columns), dtype=torch.double)
-    counts.index_put_((rows, cols), torch.ones(len(cells), dtype=torch.double), accumulate=True)
-    unit = torch.nn.functional.normalize(counts, dim=1)
+    counts = _count_table([ngrams(words, n) or [words] for words in lists])
+    unit = torch.nn.functional.normalize(torch.from_numpy(counts.astype(np.float64)), dim=1)
     return unit @ unit.T
+
+
+def _count_table(grams: Sequence[Sequence[Gram]]) -> NDArray[np.int64]:
+    """Return how often each text has each n-gram: [texts n-grams], n-grams in the order they come in."""
+    columns: dict[Gram, int] = {}
+    cells = [columns.setdefault(gram, len(columns)) for found in grams for gram in found]
+    rows = np.repeat(np.arange(len(grams)), list(map(len, grams)))
+    flat = np.bincount(
+        rows * len(columns) + np.array(cells, dtype=np.int64), minlength=len(grams) * len(columns)
+    )
+    return flat.reshape(len(grams), len(columns))
 
 
 def _vendi(similarity: Tensor, texts: int) -> float:

@@ -17,7 +17,7 @@ from beamsplit import checks
 from beamsplit.errors import ArgumentError
 from beamsplit.metrics.base import Example, Score, TextMetric, mean_of, measure
 
-__all__ = ["ExpectedBest", "Oracle", "Top1", "mbr_order", "oracles"]
+__all__ = ["ExpectedBest", "Oracle", "Precomputed", "Top1", "mbr_order", "oracles"]
 
 
 @dataclass(frozen=True)
@@ -107,12 +107,12 @@ class ExpectedBest(_BestOf):
 def oracles(metric: TextMetric, ks: Sequence[int], examples: Sequence[Example]) -> list[Score]:
     """Return `Oracle` for several k. Each text is scored only once."""
     known = metric.scores(examples) if examples else []
-    scored = _Precomputed(metric.name, metric.signature, known)
+    scored = Precomputed(metric.name, metric.signature, known)
     return [measure(Oracle(scored, k), examples) for k in ks]
 
 
 @dataclass(frozen=True)
-class _Precomputed:
+class Precomputed:
     """A metric whose scores are known already."""
 
     name: str

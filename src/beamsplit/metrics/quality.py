@@ -1,4 +1,4 @@
-"""Metrics of one text against its references, by the reference implementations.
+"""Metrics of one text against its references, with the scores of the reference implementations.
 
 Those of sacreBLEU take texts as they are. Those of COCO's caption evaluation take Penn Treebank tokens, in
 lower case and without punctuation. All are in percent except CIDEr-D, which is as its authors define it:
@@ -11,13 +11,13 @@ import math
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from beamsplit.errors import ArgumentError
-from beamsplit.metrics import coco
-from beamsplit.metrics.base import Example
+from beamsplit.metrics import coco, overlap
+from beamsplit.metrics.base import Example, InParts
 from beamsplit.metrics.coco import Unavailable
 from beamsplit.models.text import normalised
 
@@ -47,7 +47,10 @@ class SentenceBLEU:
         return _sacrebleu_signature(self.name, self._program(), self.normalise)
 
     def scores(self, examples: Sequence[Example]) -> list[list[float]]:
-        return _sacrebleu_scores(self._program(), examples, self.normalise)
+        return _sacrebleu_scores(overlap.sacrebleu_bleu(self._program()), examples, self.normalise)
+
+    def in_parts(self, examples: Sequence[Example]) -> InParts:
+        return InParts(self.scores, examples)
 
     def _program(self) -> Any:
         return coco.need("sacrebleu.metrics").BLEU(tokenize="13a", effective_order=True)
@@ -68,18 +71,23 @@ class ChrF:
         return _sacrebleu_signature(self.name, self._program(), self.normalise)
 
     def scores(self, examples: Sequence[Example]) -> list[list[float]]:
-        return _sacrebleu_scores(self._program(), examples, self.normalise)
+        return _sacrebleu_scores(overlap.sacrebleu_chrf(self._program()), examples, self.normalise)
+
+    def in_parts(self, examples: Sequence[Example]) -> InParts:
+        return InParts(self.scores, examples)
 
     def _program(self) -> Any:
         return coco.need("sacrebleu.metrics").CHRF()
 
 
-def _sacrebleu_scores(program: Any, examples: Sequence[Example], normalise: bool) -> list[list[float]]:
-    def scored(pairs: list[_Pair]) -> Iterable[float]:
-        return (program.sentence_score(text, list(references)).score for text, references in pairs)
-
+def _sacrebleu_scores(
+    scorer: Callable[[Sequence[str]], overlap.TextScorer], examples: Sequence[Example], normalise: bool
+) -> list[list[float]]:
     _check_references(examples)
-    return _score_once([_rewritten(each, normalised) for each in examples] if normalise else examples, scored)
+    # The texts of a list come again and again where each is compared with the others.
+    change = lru_cache(overlap.RECENT)(normalised)
+    texts = [_rewritten(each, change) for each in examples] if normalise else examples
+    return _scores_by(scorer, texts)
 
 
 def _rewritten(example: Example, change: Callable[[str], str]) -> Example:
@@ -109,12 +117,10 @@ class Bleu4:
         return _coco_signature(self.name, "reflen:closest")
 
     def scores(self, examples: Sequence[Example]) -> list[list[float]]:
-        return _score_once(_in_tokens(examples), self._scored)
+        return _bleus(_in_tokens(examples))
 
-    def _scored(self, pairs: list[_Pair]) -> list[float]:
-        program = coco.need("pycocoevalcap.bleu.bleu").Bleu(4)
-        _, by_order = program.compute_score(*_as_dicts(pairs), verbose=0)
-        return [100 * score for score in by_order[3]]
+    def in_parts(self, examples: Sequence[Example]) -> InParts:
+        return InParts(_bleus, _in_tokens(examples))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,11 +136,10 @@ class RougeL:
         return _coco_signature(self.name, "beta:1.2")
 
     def scores(self, examples: Sequence[Example]) -> list[list[float]]:
-        return _score_once(_in_tokens(examples), self._scored)
+        return _rouges(_in_tokens(examples))
 
-    def _scored(self, pairs: list[_Pair]) -> list[float]:
-        program = coco.need("pycocoevalcap.rouge.rouge").Rouge()
-        return [100 * program.calc_score([text], references) for text, references in pairs]
+    def in_parts(self, examples: Sequence[Example]) -> InParts:
+        return InParts(_rouges, _in_tokens(examples))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,35 +159,26 @@ class CiderD:
         return _coco_signature(self.name, "idf:references", "n:4", "sigma:6")
 
     def scores(self, examples: Sequence[Example]) -> list[list[float]]:
+        parts = self.in_parts(examples)
+        return parts.scores(parts.examples)
+
+    def in_parts(self, examples: Sequence[Example]) -> InParts:
+        coco.need("pycocoevalcap.cider.cider_scorer")  # what these scores are those of
         tokenized = _in_tokens(examples)
-        return _for_all(tokenized, _ciders(tokenized))
+        frequencies = overlap.CiderFrequencies.of([each.references for each in tokenized])
+        return InParts(partial(_ciders, frequencies), tokenized)
 
 
-def _ciders(examples: Sequence[Example]) -> list[list[float]]:
-    """Return the scores of each example's distinct texts.
+def _bleus(tokenized: Sequence[Example]) -> list[list[float]]:
+    return [[100 * score for score in scores] for scores in _scores_by(overlap.coco_bleu, tokenized)]
 
-    The scorer takes one text for each picture, and needs all pictures to tell how rare an n-gram is. So it is
-    given the first texts of all pictures, then the second, and so on; a picture that has no more is given an
-    empty text.
-    """
-    module = coco.need("pycocoevalcap.cider.cider_scorer")
-    scorer = module.CiderScorer(n=4, sigma=6.0)
-    for example in examples:
-        scorer += ("", list(example.references))
-    scorer.compute_doc_freq()
-    references, texts = scorer.crefs, [_distinct(example) for example in examples]
-    found: list[list[float]] = [[] for _ in examples]
-    for rank in range(max(map(len, texts), default=0)):
-        scorer.ctest = [module.cook_test(each[rank] if rank < len(each) else "") for each in texts]
-        # The frequencies are counted by now, so for an empty text one reference is enough.
-        scorer.crefs = [
-            all_of_them if rank < len(each) else all_of_them[:1]
-            for each, all_of_them in zip(texts, references, strict=True)
-        ]
-        for each, scores, score in zip(texts, found, scorer.compute_cider(), strict=True):
-            if rank < len(each):
-                scores.append(float(score))
-    return found
+
+def _rouges(tokenized: Sequence[Example]) -> list[list[float]]:
+    return [[100 * score for score in scores] for scores in _scores_by(overlap.coco_rouge, tokenized)]
+
+
+def _ciders(frequencies: overlap.CiderFrequencies, tokenized: Sequence[Example]) -> list[list[float]]:
+    return _scores_by(frequencies.scorer, tokenized)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,6 +192,10 @@ class Meteor:
     @property
     def signature(self) -> str:
         return _coco_signature(self.name, "lang:en", "norm:yes", "jar:1.5")
+
+    def prepare(self, examples: Sequence[Example]) -> None:
+        """Tokenize texts at once that will be scored in several calls."""
+        _in_tokens(examples)
 
     def scores(self, examples: Sequence[Example]) -> list[list[float]]:
         return _score_once(_in_tokens(examples), self._scored)
@@ -290,6 +290,13 @@ def _score_once(
     pairs = [_Pair(text, example.references) for example in examples for text in _distinct(example)]
     found = iter(scored(pairs) if pairs else [])
     return _for_all(examples, [[float(next(found)) for _ in _distinct(example)] for example in examples])
+
+
+def _scores_by(
+    scorer: Callable[[Sequence[str]], overlap.TextScorer], examples: Sequence[Example]
+) -> list[list[float]]:
+    """Return the scores of all hypotheses. Each example's references are read only once."""
+    return _for_all(examples, [list(map(scorer(each.references), _distinct(each))) for each in examples])
 
 
 def _for_all(examples: Sequence[Example], found: Sequence[Sequence[float]]) -> list[list[float]]:

@@ -6,8 +6,9 @@ of counts and statistics, for many draws at once; no text is read again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -16,9 +17,10 @@ from beamsplit import checks
 from beamsplit.errors import ArgumentError
 from beamsplit.metrics.base import Metric, Score, resamples
 
-__all__ = ["Comparison", "Interval", "compare", "interval"]
+__all__ = ["Comparison", "Interval", "compare", "comparison_of", "drawn_scores", "interval", "interval_of"]
 
 _AT_ONCE = 2**22  # counts held at once: 32 MB
+_KEPT = 2**24  # counts kept for the next score: 128 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +45,7 @@ def interval(
     score: Score, metric: Metric, *, draws: int = 1000, level: float = 0.95, seed: int = 0
 ) -> Interval:
     """Return the percentile bootstrap interval of a score. For a single input it has no width."""
-    _check_metric(score, metric)
-    rows = score.statistics
-    return _middle(torch.cat([metric.score(some @ rows) for some in _counts(len(rows), draws, seed)]), level)
+    return interval_of(drawn_scores(score, metric, draws, seed), level)
 
 
 def compare(
@@ -60,16 +60,43 @@ def compare(
     """
     _check_pair(first, second)
     _check_metric(first, metric)
-    before, after = first.statistics, second.statistics
-    differences = torch.cat(
-        [
-            metric.score(some @ after) - metric.score(some @ before)
-            for some in _counts(len(before), draws, seed)
-        ]
-    )
+    before, after = (drawn_scores(each, metric, draws, seed) for each in (first, second))
+    return comparison_of(first, second, before, after, level)
+
+
+def drawn_scores(score: Score, metric: Metric, draws: int, seed: int = 0) -> Tensor:
+    """Return the score of each draw: [draws]. An interval and several comparisons can be made of it."""
+    _check_metric(score, metric)
+    rows = score.statistics
+    return torch.cat([metric.score(some @ rows) for some in _kept_counts(len(rows), draws, seed)])
+
+
+def interval_of(drawn: Tensor, level: float = 0.95) -> Interval:
+    """Return the interval of a score, given the scores of draws."""
+    return _middle(drawn, level)
+
+
+def comparison_of(
+    first: Score, second: Score, before: Tensor, after: Tensor, level: float = 0.95
+) -> Comparison:
+    """Compare two scores, given those of draws of the same inputs."""
+    _check_pair(first, second)
+    differences = after - before
     found = second.value - first.value
     middle = _middle(differences, level)
     return Comparison(found, middle.low, middle.high, _p(differences, found))
+
+
+def _kept_counts(examples: int, draws: int, seed: int) -> Iterable[Tensor]:
+    """Return `_counts`, which are the same for all metrics and methods, and kept unless they are too many."""
+    return (
+        _counts(examples, draws, seed) if examples * draws > _KEPT else _known_counts(examples, draws, seed)
+    )
+
+
+@lru_cache(2)
+def _known_counts(examples: int, draws: int, seed: int) -> list[Tensor]:
+    return list(_counts(examples, draws, seed))
 
 
 def _counts(examples: int, draws: int, seed: int) -> Iterator[Tensor]:

@@ -25,6 +25,7 @@ __all__ = [
     "WEIGHTS",
     "build_with_weights",
     "check_kind",
+    "english_vectors",
     "fingerprint",
     "fitting",
     "kind",
@@ -60,6 +61,12 @@ def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         packed = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         description = _description(file)
     return {name: _unpack(name, packed) for name in packed if not name.endswith(_SCALE)}, description
+
+
+def english_vectors() -> tuple[list[str], Tensor]:
+    """Return English words and their vectors [words dimensions], which come with the package."""
+    tensors, description = read(WEIGHTS / "words.safetensors")
+    return description["words"], tensors["vectors"]
 
 
 def build_with_weights(build: Callable[[], M], tensors: Mapping[str, Tensor]) -> M:
