@@ -23,7 +23,7 @@ from beamsplit import (
     DiverseSampling,
     DiverseSiblings,
     DivMBest,
-    Hamming,
+    LateBranching,
     NGram,
     Plan,
     Sampling,
@@ -36,7 +36,7 @@ from beamsplit import (
 from beamsplit.models import load
 from beamsplit.strategies.defaults import DEFAULTS, MODEL_KINDS, default_strategy, defaults_of
 from beamsplit.strategies.names import STRATEGIES, StrategyEntry, own_settings, strategy_class
-from beamsplit.strategies.spec import StrategySpec, Widths, table_of_widths
+from beamsplit.strategies.spec import StrategySpec, Widths, strategy_named_by, table_of_widths
 from beamsplit.testing import MarkovModel
 
 WIDTHS = Widths(groups=3, beams_per_group=2, strength=0.7, diversity="ngram:n=2")
@@ -44,6 +44,7 @@ SIX = Widths(groups=6, beams_per_group=1, strength=0.5, diversity="hamming")
 EXPECTED: dict[str, Strategy] = {
     "bs": BeamSearch(beams=6),
     "dbs": DiverseBeamSearch(groups=3, beams_per_group=2, strength=0.7, diversity=NGram(n=2)),
+    "branching": LateBranching(outputs=6),
     "siblings": DiverseSiblings(beams=6, rate=0.5),
     "mmi": BeamSearch(beams=6),
     "divmbest": DivMBest(runs=6, beams=2, strength=0.7, diversity=NGram(n=2)),
@@ -231,7 +232,8 @@ def test_mistakes(name: str, change: dict[str, Any], settings: dict[str, Any], l
             {"strategy": "dbs", "groups": 2, "strenght": 1},
             "dbs has no setting 'strenght': did you mean 'strength'?",
         ),
-        ({"strategy": "bs", "beams": 2, "strength": 1}, "bs has no setting 'strength': it has beams"),
+        ({"strategy": "bs", "beams": 2, "strength": 1}, "bs has no setting 'strength': it is for dbs, "),
+        ({"strategy": "bs", "beams": 2, "width": 1}, "bs has no setting 'width': it has beams"),
         ({"strategy": "bs", "beams": 2, "unique": 1}, "unique must be true or false, not 1"),
     ],
 )
@@ -261,23 +263,27 @@ def test_every_default_can_be_used(row: str) -> None:
     spec("dbs", DEFAULTS[row].widths).make(load("en-fr"))
 
 
+@pytest.mark.parametrize("name", ["en-fr", "captioner", "questioner"])
+def test_the_table_has_what_models_do_by_themselves(name: str) -> None:
+    model = load(name)
+    assert default_strategy(model) == LateBranching(outputs=6)
+    assert defaults_of(model) is DEFAULTS[model.kind]  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize(
-    ("name", "strategy"),
+    ("given", "strategy"),
     [
-        (
-            "en-fr",
-            DiverseBeamSearch(
-                groups=3, beams_per_group=2, strength=3.0, diversity=Cumulative(temperature=2.0)
-            ),
-        ),
-        ("captioner", DiverseBeamSearch(groups=6, strength=0.5, diversity=Hamming())),
-        ("questioner", DiverseBeamSearch(groups=6, strength=0.5, diversity=Hamming())),
+        ([], "branching"),
+        (["temperature"], "branching"),
+        (["strength"], "dbs"),
+        (["groups"], "dbs"),
+        (["beams_per_group", "strength"], "dbs"),
+        (["diversity"], "dbs"),
+        (["return_per_group"], "dbs"),
     ],
 )
-def test_the_table_has_what_models_do_by_themselves(name: str, strategy: Strategy) -> None:
-    model = load(name)
-    assert default_strategy(model) == strategy
-    assert defaults_of(model) is DEFAULTS[model.kind]  # type: ignore[union-attr]
+def test_settings_of_groups_ask_for_diverse_beam_search(given: list[str], strategy: str) -> None:
+    assert strategy_named_by(given, "branching") == strategy
 
 
 def test_a_model_of_no_known_kind_is_any_other(markov: MarkovModel) -> None:

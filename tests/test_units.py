@@ -510,6 +510,7 @@ PUBLIC = [
     "Hypotheses",
     "Hypothesis",
     "JoinableModel",
+    "LateBranching",
     "LengthNormalised",
     "LogProb",
     "LogProbs",

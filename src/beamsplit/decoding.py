@@ -213,12 +213,12 @@ def _search(model: StepModel, strategy: Strategy, arguments: OptionArguments) ->
         return strategy.search(options, abilities)
     plan = strategy.plan()
     if plan.schedule == "staggered":
-        joinable(model)
         if abilities.fixed_rows:
             raise ArgumentError(
                 f"schedule='staggered' asks for more rows as groups start, and {type(model).__name__} has "
                 "fixed_rows = True: use schedule='lockstep'"
             )
+        joinable(model)
         return staggered(plan, options, abilities)
     return lockstep(plan, options, abilities)
 

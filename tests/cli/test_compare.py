@@ -18,6 +18,7 @@ from beamsplit import (
     DiverseBeamSearch,
     Hypotheses,
     Hypothesis,
+    LateBranching,
     LengthNormalised,
     NGram,
     Sampling,
@@ -45,7 +46,7 @@ def test_the_lists_are_those_of_the_library(capsys: pytest.CaptureFixture[str]) 
         assert [each["log_prob"] for each in found["hypotheses"]] == [h.log_prob for h in expected.distinct()]
         assert found["repeats"] == len(expected) - len(expected.distinct())
     assert (line["id"], line["input"]) == ("0", TEXT)
-    assert line["strategy"].startswith("diverse beam search: 3 groups of 2, strength 3, cumulative")
+    assert line["strategy"] == "late branching: 6 outputs"
 
 
 def test_options_reach_the_search(capsys: pytest.CaptureFixture[str]) -> None:
@@ -237,10 +238,10 @@ def test_the_tree_is_that_of_the_search(capsys: pytest.CaptureFixture[str], tmp_
         (("a", "--diversity", "ngram:n=0"), "diversity: n must be a whole number of at least 1, not 0"),
         (("a", "--diversity", "ngram:m=2"), "diversity: ngram has no setting 'm': it has n"),
         (("a", "--strength", "-1"), "strength must be a finite number of 0 or more, not -1.0"),
-        (("a", "--top-p", "0.9"), "dbs has no setting 'top_p': it is for sampling, nucleus, "),
+        (("a", "--top-p", "0.9"), "branching has no setting 'top_p': it is for sampling, nucleus, "),
         (
             ("a", "--strategy", "bs", "-s", "3"),
-            "--strength is for dbs, divmbest, diverse-sampling and diverse-arithmetic, and ",
+            "--strength is for dbs, branching, divmbest, diverse-sampling and diverse-arithmetic, and ",
         ),
         (
             ("a", "--strategy", "nucleus", "-d", "ngram"),
@@ -336,9 +337,7 @@ def test_pictures_by_path_by_list_and_by_pipe(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (line,) = entries(capsys, command, str(picture))
-    (expected,) = decode(
-        load_model(name), [str(picture)], DiverseBeamSearch(groups=6, strength=0.5), max_length=20
-    )
+    (expected,) = decode(load_model(name), [str(picture)], LateBranching(outputs=6), max_length=20)
     assert [each["text"] for each in line["hypotheses"]] == list(expected.distinct().texts)
     (picture.parent / "list.txt").write_text("sea.png\n")
     (listed,) = entries(capsys, command, "--file", str(picture.parent / "list.txt"))

@@ -439,8 +439,8 @@ def test_a_hand_worked_choice() -> None:
     """Two tokens after any token, of probability 0.6, 0.3 and 0.1, and no end.
 
     In units of log-probability: a = -0.51, b = -1.20, c = -2.30. The first output is 0 0, of -1.02, so that
-    a pair costs 0.51 at a strength of 1 in a list of 20, and in one of 3 at that of the root of 3/20. Pairs are
-    those of the list so far, with `.` before the first token: .0 and 00. So 0 1 is worth -1.71 - 0.51 = -2.23
+    a pair costs 0.51 at a strength of 1 in a list of 20, and in one of 3 at the root of 3/20. Pairs are those
+    of the list so far, with `.` before the first token: .0 and 00. So 0 1 is worth -1.71 - 0.51 = -2.23
     (its pair .0 is in the list), 1 0 is worth -1.71, and 1 1 -2.41. The second output is 1 0, and it adds .1
     and 10. Then 0 1 is worth -2.23 (.0), 1 1 is worth -2.41 - 0.51 = -2.92, and 0 2 -2.81 - 0.51 = -3.32 and
     2 0 -2.81. The third is 0 1.

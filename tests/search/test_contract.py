@@ -616,7 +616,8 @@ def test_a_search_may_return_to_an_earlier_step(in_place: bool) -> None:
     found: list[Any] = []
     strategy = SecondThoughts()
     object.__setattr__(strategy, "found", found)
-    decode(FunctionModel(step, start=start), [1], strategy, max_length=4)
+    model = FunctionModel(step, start=start, keeps_earlier_steps=True)
+    decode(model, [1], strategy, max_length=4)
     logits, state = plain.start([1])
     expected = []
     for token in logits[0].topk(2).indices.tolist():
@@ -630,7 +631,9 @@ def test_a_search_may_return_to_an_earlier_step(in_place: bool) -> None:
 
 def test_rows_of_several_earlier_steps_can_be_put_together() -> None:
     model = FunctionModel(
-        lambda tokens, state: (state + tokens.unsqueeze(1), state + tokens.unsqueeze(1)), start=0
+        lambda tokens, state: (state + tokens.unsqueeze(1), state + tokens.unsqueeze(1)),
+        start=0,
+        keeps_earlier_steps=True,
     )
     answers: list[Tensor] = []
 
@@ -653,7 +656,7 @@ def test_rows_of_several_earlier_steps_can_be_put_together() -> None:
 def test_going_back_needs_a_model_that_keeps_its_steps() -> None:
     with pytest.raises(ArgumentError, match="needs a model with keeps_earlier_steps = True"):
         decode(
-            PrefixModel(lambda tokens: torch.zeros(len(tokens), 5)),
+            FunctionModel(lambda tokens, state: (torch.zeros(len(tokens), 5), state), start=0),
             torch.zeros(1, 1).long(),
             SecondThoughts(),
             max_length=2,

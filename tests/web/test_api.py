@@ -74,7 +74,7 @@ def test_what_is_answered_is_what_decode_finds(client: TestClient, strategy: str
 def test_what_is_left_out_is_as_suits_the_model(client: TestClient) -> None:
     suits = DEFAULTS["translator"].widths
     titles = [column["title"] for column in decode(client)["columns"]]
-    assert titles == [StrategySpec.of_widths(name, suits).title for name in ("bs", "dbs")]
+    assert titles == [StrategySpec.of_widths(name, suits).title for name in ("bs", "branching")]
     assert decode(client, searches=[{"strategy": "bs"}, {}]) == decode(client)
     (found,) = decode(client, searches=[{"groups": 2, "beams_per_group": 1}])["columns"]
     changed = replace(suits, groups=2, beams_per_group=1)
@@ -276,7 +276,7 @@ def test_what_is_not_there(client: TestClient) -> None:
 
 def test_settings_of_another_strategy(client: TestClient) -> None:
     line = refused(client, 422, searches=[{"settings": {"rate": 1}}])
-    assert line.startswith("dbs has no setting 'rate': ")
+    assert line.startswith("branching has no setting 'rate': ")
 
 
 def test_counts_and_shares_are_both_settings(client: TestClient) -> None:

@@ -63,7 +63,7 @@ def test_a_picture_is_described_as_the_library_does(client: TestClient, tmp_path
     file.write_bytes(picture(kind="JPEG"))
     network = SHARED(model)
     lists = []
-    for name in ("bs", "dbs"):
+    for name in ("bs", "branching"):
         each = StrategySpec.of_widths(name, DEFAULTS[model].widths)
         (found,) = beamsplit.decode(network, [str(file)], each.make(network), max_length=20)
         lists.append((each.title, found))

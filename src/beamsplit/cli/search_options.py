@@ -174,8 +174,8 @@ _OPTIONS = (
         "--strategy",
         metavar="NAME",
         shell_complete=_complete(STRATEGIES),
-        help=f"How to search: {one_of(STRATEGIES)} (default: {STRATEGY}; dbs with options for groups, and "
-        "with --chat).",
+        help=f"How to search: {one_of(STRATEGIES)} (default: {STRATEGY}; dbs with -g, -b, -s or -d, "
+        "and with --chat).",
     ),
     click.option(
         "--outputs", "-n", type=_WIDTH, metavar="N", help="Number of outputs (default: 6; with --chat, 8)."
@@ -194,7 +194,7 @@ _OPTIONS = (
         type=float,
         metavar="X",
         help="Strength of the penalty for what other outputs say; 0 turns it off (default: 0.8 for "
-        "branching; for dbs it depends on the model).",
+        "--strategy branching; for dbs it depends on the model).",
     ),
     click.option(
         "--diversity",

@@ -58,12 +58,6 @@ class StrategyEntry:
 
 
 STRATEGIES: dict[str, StrategyEntry] = {
-    "branching": StrategyEntry(
-        home="beamsplit.strategies.branching.LateBranching",
-        title="late branching",
-        source="late branching",
-        width="outputs",
-    ),
     "bs": StrategyEntry(
         home="beamsplit.strategies.beam.BeamSearch",
         title="beam search",
@@ -77,6 +71,12 @@ STRATEGIES: dict[str, StrategyEntry] = {
         width="groups",
         per_group="beams_per_group",
         diverse=True,
+    ),
+    "branching": StrategyEntry(
+        home="beamsplit.strategies.branching.LateBranching",
+        title="late branching",
+        source="late branching",
+        width="outputs",
     ),
     "siblings": StrategyEntry(
         home="beamsplit.strategies.siblings.DiverseSiblings",

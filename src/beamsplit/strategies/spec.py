@@ -69,13 +69,13 @@ class Widths:
         )
 
 
-_OF_GROUPS = ("groups", "beams_per_group", "diversity", "return_per_group")
+_OF_GROUPS = ("groups", "beams_per_group", "strength", "diversity", "return_per_group")
 
 
 def strategy_named_by(given: Collection[str], default: str) -> str:
-    """Return the strategy where none is named: settings of groups ask for diverse beam search.
+    """Return the strategy where none is named: settings of diverse beam search ask for it.
 
-    >>> strategy_named_by(["strength"], default="branching"), strategy_named_by(["groups"], "branching")
+    >>> strategy_named_by(["max_length"], default="branching"), strategy_named_by(["groups"], "branching")
     ('branching', 'dbs')
     """
     return "dbs" if any(name in given for name in _OF_GROUPS) else default
@@ -146,11 +146,12 @@ class StrategySpec:
                 "give more beams per group, or return fewer"
             )
         entry = STRATEGIES[check_strategy_name(name)]
-        if entry.width == "runs":  # each of which returns one output
+        one_a_group = entry.width in ("runs", "outputs")
+        if one_a_group:
             widths = replace(widths, beams_per_group=return_per_group or widths.beams_per_group)
         _check_settings(name, settings or {}, own_settings(name))
         made = cls.of_table({**table_of_widths(name, widths), **(settings or {}), "unique": unique})
-        if return_per_group is None or entry.width == "runs":
+        if return_per_group is None or one_a_group:
             return made
         count = return_per_group if entry.per_group else return_per_group * widths.groups
         return replace(made, return_per_group=count)
@@ -249,7 +250,12 @@ def _check_settings(name: str, given: Collection[str], known: set[str]) -> None:
 
 def _whose(key: str, known: set[str]) -> str:
     """Return the end of a message about a setting: which strategies have it, or what was meant."""
-    others = [other for other in STRATEGIES if key in own_settings(other)]
+    penalty = {"strength", "diversity"}
+    others = [
+        other
+        for other, entry in STRATEGIES.items()
+        if key in own_settings(other) or (entry.diverse and key in penalty)
+    ]
     if others:
         return f"it is for {', '.join(others)}"
     settings = sorted(known - set(OPTIONS))

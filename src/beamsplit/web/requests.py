@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from beamsplit.strategies.defaults import STRATEGY
-from beamsplit.strategies.names import check_strategy_name, own_settings
+from beamsplit.strategies.names import check_strategy_name
 from beamsplit.strategies.spec import StrategySpec, Widths, strategy_named_by
 
 __all__ = ["DecodeRequest", "PictureRequest", "SearchRequest"]
@@ -42,7 +42,7 @@ class SearchRequest(_Strict):
         None,
         max_length=_NAME_LENGTH,
         examples=["dbs"],
-        description=f"By default {STRATEGY}; with groups or a diversity term, dbs.",
+        description=f"By default {STRATEGY}; with groups, a strength or a diversity term, dbs.",
     )
     groups: int | None = Field(None, ge=1, le=1_000)
     beams_per_group: int | None = Field(None, ge=1, le=1_000)
@@ -51,7 +51,7 @@ class SearchRequest(_Strict):
     settings: dict[str, Setting] = Field(
         default_factory=dict,
         max_length=8,
-        description="The strategy's own settings: temperature, top_k, top_p, min_p, rate.",
+        description="Settings of its own: temperature, top_k, top_p, min_p, rate; of branching, strength.",
     )
     unique: bool = Field(False, description="Leave out outputs that an earlier group has found.")
 
@@ -61,10 +61,8 @@ class SearchRequest(_Strict):
         given: dict[str, Any] = {name: getattr(self, name) for name in names}
         given = {name: value for name, value in given.items() if value is not None}
         strategy = check_strategy_name(self.strategy or strategy_named_by(given, STRATEGY))
-        settings: dict[str, Any] = dict(self.settings)
-        if "strength" in given and "strength" in own_settings(strategy):
-            settings["strength"] = given["strength"]
-        return StrategySpec.of_widths(strategy, replace(defaults, **given), settings, unique=self.unique)
+        widths = replace(defaults, **given)
+        return StrategySpec.of_widths(strategy, widths, self.settings, unique=self.unique)
 
 
 class PictureRequest(_Strict):
