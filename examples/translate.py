@@ -1,4 +1,4 @@
-"""A first look: translations of English into French by beam search and by diverse beam search.
+"""A first look: translations of English into French by beam search and by late branching.
 
 The translator comes with the package and needs no network:
 
@@ -11,7 +11,7 @@ import argparse
 import sys
 from itertools import zip_longest
 
-from beamsplit import BeamSearch, BeamsplitError, Cumulative, DiverseBeamSearch, Hypotheses, Hypothesis
+from beamsplit import BeamSearch, BeamsplitError, Hypotheses, Hypothesis, LateBranching
 from beamsplit.models import Translator, load
 
 TEXT = "We should leave before it gets dark."
@@ -20,7 +20,7 @@ TEXT = "We should leave before it gets dark."
 def show(text: str, beams: Hypotheses, diverse: Hypotheses) -> None:
     width = 4 + max(len(line(each)) for each in beams)
     print(text)
-    print(f"  {'beam search':{width}}diverse beam search")
+    print(f"  {'beam search':{width}}late branching")
     for left, right in zip_longest(beams, diverse):
         print(f"  {line(left):{width}}{line(right)}".rstrip())
 
@@ -30,9 +30,7 @@ def line(hypothesis: Hypothesis | None) -> str:
 
 
 def translate(model: Translator, texts: list[str], strength: float) -> None:
-    diverse = DiverseBeamSearch(
-        groups=3, beams_per_group=2, strength=strength, diversity=Cumulative(temperature=2.0)
-    )
+    diverse = LateBranching(outputs=6, strength=strength)
     lists = [model.translate(texts, strategy) for strategy in (BeamSearch(beams=6), diverse)]
     for place, (text, left, right) in enumerate(zip(texts, *lists, strict=True)):
         print("\n" * (place > 0), end="")
@@ -44,7 +42,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("text", nargs="*", help="English sentences (default: one of ours)")
-    parser.add_argument("--strength", type=float, default=3.0, help="of diversity (default: %(default)s)")
+    parser.add_argument("--strength", type=float, default=0.8, help="of diversity (default: %(default)s)")
     options = parser.parse_args()
     try:
         translate(load("en-fr"), options.text or [TEXT], options.strength)

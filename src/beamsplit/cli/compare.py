@@ -1,4 +1,4 @@
-"""`beamsplit translate | caption | ask | generate`: lists by beam search and by diverse beam search."""
+"""`beamsplit translate | caption | ask | generate`: lists by beam search and by late branching."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _with_output(command: Callable[..., None]) -> Callable[..., None]:
 @with_search_options
 @_with_output
 def translate(text: tuple[str, ...], file: str | None, search: SearchOptions, output: OutputOptions) -> None:
-    """Translate English TEXT into French, by beam search and by diverse beam search side by side.
+    """Translate English TEXT into French, by beam search and by late branching side by side.
 
     The model comes with the package. Words that differ from the first output of a list are underlined, and +
     marks outputs that only one of the lists has. In a pipe, and with --json, a line of JSON is printed for
@@ -109,7 +109,7 @@ def translate(text: tuple[str, ...], file: str | None, search: SearchOptions, ou
 @with_search_options
 @_with_output
 def caption(picture: tuple[str, ...], file: str | None, search: SearchOptions, output: OutputOptions) -> None:
-    """Describe a PICTURE, by beam search and by diverse beam search side by side.
+    """Describe a PICTURE, by beam search and by late branching side by side.
 
     The model comes with the package. Reading pictures needs more: pip install '.[vision]' in a checkout.
 
@@ -127,7 +127,7 @@ def caption(picture: tuple[str, ...], file: str | None, search: SearchOptions, o
 @with_search_options
 @_with_output
 def ask(picture: tuple[str, ...], file: str | None, search: SearchOptions, output: OutputOptions) -> None:
-    """Ask questions about a PICTURE, by beam search and by diverse beam search side by side.
+    """Ask questions about a PICTURE, by beam search and by late branching side by side.
 
     The model comes with the package. Reading pictures needs more: pip install '.[vision]' in a checkout.
 
