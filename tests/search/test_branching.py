@@ -397,9 +397,21 @@ def test_other_models_are_asked_about_each_prefix_once_a_round(
     search(model, strategy, [3, 1, 4], max_length=6, end=end)
     times = Counter(itertools.chain(*model.asked))
     assert max(times.values()) <= 1 + strategy.rounds
-    for _, answers in itertools.groupby(model.asked, key=lambda said: len(said[0])):
-        rows = list(itertools.chain(*answers))
+    for rows in model.asked:  # a round has one answer for each length
         assert len(rows) == len(set(rows))
+
+
+@law
+@given(seed=seeds, outputs=st.integers(1, 10), beams=st.integers(1, 3), length=st.integers(6, 20))
+def test_further_rounds_ask_for_little_more(seed: int, outputs: int, beams: int, length: int) -> None:
+    """For one and a half rows for each token of a list, and one more branch, or what one round asks for."""
+    asked = []
+    for rounds in (1, 50):
+        model = Counted(PrefixHashModel(VOCABULARY, seed=seed), keeps=True)
+        strategy = LateBranching(outputs=outputs, beams=beams, rounds=rounds)
+        search(model, strategy, [3], max_length=length, end=None)
+        asked.append(sum(map(len, model.asked)))
+    assert asked[1] <= max(asked[0], 1.5 * outputs * length) + length
 
 
 # Truth
