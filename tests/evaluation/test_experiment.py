@@ -97,8 +97,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (changed(methods={}), "methods in it must be tables such as [methods.BS], one at least"),
     (
         method(beams=4),
-        "methods.M in it has no 'strategy': give one of bs, dbs, branching, siblings, mmi, divmbest, sampling, "
-        "nucleus, diverse-sampling, arithmetic, diverse-arithmetic, stochastic; or a 'file' of lists",
+        "methods.M in it has no 'strategy': give one of bs, dbs, branching, siblings, mmi, divmbest, "
+        "sampling, nucleus, diverse-sampling, arithmetic, diverse-arithmetic, stochastic; or a 'file' of lists",
     ),
     (method(strategy="divmbst"), "methods.M in it: there is no strategy 'divmbst': did you mean 'divmbest'?"),
     (method(strategy="bs", beam=4), "methods.M in it: bs has no setting 'beam': did you mean 'beams'?"),

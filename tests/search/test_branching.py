@@ -397,9 +397,21 @@ def test_other_models_are_asked_about_each_prefix_once_a_round(
     search(model, strategy, [3, 1, 4], max_length=6, end=end)
     times = Counter(itertools.chain(*model.asked))
     assert max(times.values()) <= 1 + strategy.rounds
-    for _, answers in itertools.groupby(model.asked, key=lambda said: len(said[0])):
-        rows = list(itertools.chain(*answers))
+    for rows in model.asked:  # a round has one answer for each length
         assert len(rows) == len(set(rows))
+
+
+@law
+@given(seed=seeds, outputs=st.integers(1, 10), beams=st.integers(1, 3), length=st.integers(6, 20))
+def test_further_rounds_ask_for_little_more(seed: int, outputs: int, beams: int, length: int) -> None:
+    """For one and a half rows for each token of a list, and one more branch, or what one round asks for."""
+    asked = []
+    for rounds in (1, 50):
+        model = Counted(PrefixHashModel(VOCABULARY, seed=seed), keeps=True)
+        strategy = LateBranching(outputs=outputs, beams=beams, rounds=rounds)
+        search(model, strategy, [3], max_length=length, end=None)
+        asked.append(sum(map(len, model.asked)))
+    assert asked[1] <= max(asked[0], 1.5 * outputs * length) + length
 
 
 # Truth
@@ -439,11 +451,11 @@ def test_a_hand_worked_choice() -> None:
     """Two tokens after any token, of probability 0.6, 0.3 and 0.1, and no end.
 
     In units of log-probability: a = -0.51, b = -1.20, c = -2.30. The first output is 0 0, of -1.02, so that
-    a pair costs 0.51 at a strength of 1 in a list of 20, and in one of 3 at the root of 3/20. Pairs are those
-    of the list so far, with `.` before the first token: .0 and 00. So 0 1 is worth -1.71 - 0.51 = -2.23
-    (its pair .0 is in the list), 1 0 is worth -1.71, and 1 1 -2.41. The second output is 1 0, and it adds .1
-    and 10. Then 0 1 is worth -2.23 (.0), 1 1 is worth -2.41 - 0.51 = -2.92, and 0 2 -2.81 - 0.51 = -3.32 and
-    2 0 -2.81. The third is 0 1.
+    a pair costs 0.51 at a strength of 1 in a list of 20, and in one of 3 at that of the root of 3/20. Pairs
+    are those of the list so far, with `.` before the first token: .0 and 00. So 0 1 is worth -1.71 - 0.51 =
+    -2.23 (its pair .0 is in the list), 1 0 is worth -1.71, and 1 1 -2.41. The second output is 1 0, and it
+    adds .1 and 10. Then 0 1 is worth -2.23 (.0), 1 1 is worth -2.41 - 0.51 = -2.92, 0 2 is worth
+    -2.81 - 0.51 = -3.32, and 2 0 -2.81. The third is 0 1.
     """
     table = torch.tensor([0.6, 0.3, 0.1]).log().expand(3, 3)
     strategy = LateBranching(outputs=3, strength=(3 / 20) ** 0.5, beams=3, rounds=1)
@@ -470,6 +482,69 @@ def test_a_hand_worked_list_of_longer_outputs() -> None:
     assert first.tokens == (0, 0, 0)
     assert second.tokens == (1, 0, 1)  # likeliest of those without .0 and 00
     assert second.log_prob == pytest.approx(math.log(0.3 * 0.5 * 0.3), abs=1e-5)
+
+
+def test_an_output_is_worth_no_more_for_ending_early() -> None:
+    """Tokens have 0.25 (the end), 0.6 and 0.15. The first output is 1 1 1, of 0.216, and has no end.
+
+    Whoever ends a token or two earlier spares as many tokens of 0.6. They count in the scores: 0.25 * 0.36
+    for the end alone, 0.15 * 0.6 for 1 and the end, and 0.09 for 1 1 and the end. All of these are 0.09.
+    """
+    table = torch.tensor([0.25, 0.6, 0.15]).log().expand(3, 3)
+    strategy = LateBranching(outputs=4, strength=0.0, beams=1, rounds=1)
+    (found,) = decode(MarkovModel(table), [0], strategy, max_length=3, end=0)
+    assert {h.tokens for h in found} == {(1, 1, 1), (0,), (1, 0), (1, 1, 0)}
+    assert [group[0].score for group in found.groups[1:]] == pytest.approx([math.log(0.09)] * 3, abs=1e-5)
+    assert [h.log_prob for h in found if h.finished] == pytest.approx(
+        [math.log(0.25), math.log(0.15), math.log(0.09)], abs=1e-5
+    )
+
+
+def test_branches_of_a_round_keep_from_repeating_each_other() -> None:
+    """The first output is 0 0 0 0, and the branches begin with 1 and 2. After 1 the likeliest is 3, then 4.
+
+    The first branch takes 3 after 1. The second comes to 1 a step later, and takes 4.
+    """
+    table = torch.tensor(
+        [
+            [0.5, 0.3, 0.19, 0.005, 0.005],
+            [0.05, 0.025, 0.025, 0.5, 0.4],
+            [0.025, 0.9, 0.025, 0.025, 0.025],
+            [0.2, 0.2, 0.2, 0.2, 0.2],
+            [0.2, 0.2, 0.2, 0.2, 0.2],
+        ]
+    ).log()
+    strategy = LateBranching(outputs=3, strength=1.0, beams=1, rounds=1)
+    (found,) = decode(MarkovModel(table), [0], strategy, max_length=4)
+    assert sorted(h.tokens[:3] for h in found) == [(0, 0, 0), (1, 3, 0), (2, 1, 4)]
+
+
+@pytest.mark.parametrize("least", [0, 1, 2, 3])
+def test_a_stop_is_asked_from_the_least_length_on(least: int) -> None:
+    """Three tokens: 0 is an end, and 1 stops an output that is long enough. All outputs are asked for."""
+
+    def is_over(tokens: tuple[int, ...]) -> bool:
+        return tokens[-1] == 0 or (tokens[-1] == 1 and len(tokens) >= least)
+
+    sequences = (each for n in (1, 2, 3, 4) for each in itertools.product(range(3), repeat=n))
+    expected = {
+        tokens
+        for tokens in sequences
+        if len(tokens) >= least
+        and not any(is_over(tokens[:n]) for n in range(1, len(tokens)))
+        and (is_over(tokens) or len(tokens) == 4)
+    }
+    (found,) = decode(
+        PrefixHashModel(3, seed=1),
+        [0],
+        LateBranching(outputs=99, beams=1, rounds=60),
+        max_length=4,
+        end=0,
+        min_length=least,
+        stop=lambda _, tokens: tokens[:, -1] == 1,
+    )
+    assert {h.tokens for h in found} == expected
+    assert all(h.finished == is_over(h.tokens) for h in found)
 
 
 # Steps and recordings
