@@ -98,7 +98,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (
         method(beams=4),
         "methods.M in it has no 'strategy': give one of bs, dbs, branching, siblings, mmi, divmbest, "
-        "sampling, nucleus, diverse-sampling, arithmetic, diverse-arithmetic, stochastic; or a 'file' of lists",
+        "sampling, nucleus, diverse-sampling, arithmetic, diverse-arithmetic, stochastic; or a 'file' of "
+        "lists",
     ),
     (method(strategy="divmbst"), "methods.M in it: there is no strategy 'divmbst': did you mean 'divmbest'?"),
     (method(strategy="bs", beam=4), "methods.M in it: bs has no setting 'beam': did you mean 'beams'?"),
