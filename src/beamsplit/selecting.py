@@ -136,7 +136,8 @@ def choose(
     """Return the places of the outputs that `select` returns, in the order in which they are chosen."""
     weight = check_selection(count, by, diversity)
     alike = _matrix(found, similarity)
-    first = {text_of(each): place for place, each in reversed(list(enumerate(found)))}
+    # Texts that differ in their spaces alone read the same.
+    first = {tuple(text_of(each).split()): place for place, each in reversed(list(enumerate(found)))}
     allowed = sorted(first.values()) if unique else list(range(len(found)))
     count = min(count, len(allowed))
     match by:

@@ -262,7 +262,7 @@ def test_all_terms_can_be_named(term: str) -> None:
 
 
 def test_of_a_longer_list_some_are_chosen(tmp_path: Path) -> None:
-    content = {
+    content: dict[str, Any] = {
         "task": write_numbers(tmp_path),
         "model": "numbers",
         "lists": ["unique", "length"],
@@ -290,8 +290,9 @@ def test_of_a_longer_list_some_are_chosen(tmp_path: Path) -> None:
         "similarity": "words",
         "unique": True,
     }
-    assert about["width"] == 8  # what the model is asked about
-    assert "width" not in found["methods"]["BS 8"]
+    assert found["widths"] == {"BS 8": 8, "some count=3 by=mbr": 8, "some count=5": 8}  # the model's cost
+    del content["methods"]["some"]
+    assert "widths" not in figures_of(tmp_path, content, numbers())
 
 
 def test_what_is_chosen_is_in_the_order_of_the_list_and_no_text_comes_twice() -> None:

@@ -30,6 +30,7 @@ from beamsplit.metrics.coco import keeping_programs
 from beamsplit.model import StepModel, accepts_of, end_of, features_of
 from beamsplit.models import Complexity
 from beamsplit.models.complexity import split
+from beamsplit.strategies import Strategy
 from beamsplit.strategies.defaults import BATCH_SIZE
 
 __all__ = ["PARTS", "Prepared", "RunSettings", "decode_method", "lists_of", "prepare", "run"]
@@ -91,14 +92,10 @@ def run(
         **({"min_length": experiment.min_length} if experiment.min_length else {}),
         "seeds": list(experiment.seeds),
         "methods": {
-            method.name: {
-                **method.description,
-                "family": method.family,
-                "varied": dict(method.varied),
-                **_width(method, prepared.model),
-            }
+            method.name: {**method.description, "family": method.family, "varied": dict(method.varied)}
             for method in experiment.methods
         },
+        **_widths(experiment, prepared.model),
         "unavailable": unavailable,
         "lengths": {
             name: _extremes(len(example.hypotheses) for run in runs for example in run)
@@ -116,13 +113,17 @@ def run(
     return found
 
 
-def _width(method: Method | Saved, model: StepModel | None) -> dict[str, int]:
-    """Return how many beams the model is asked about for a list that others are chosen of."""
-    if not isinstance(method, Method) or method.select is None or model is None:
+def _widths(experiment: Experiment, model: StepModel | None) -> dict[str, Any]:
+    """Return what methods cost the model, if some choose of longer lists: how many beams an input has."""
+    methods = [method for method in experiment.methods if isinstance(method, Method)]
+    if model is None or all(method.select is None for method in methods):
         return {}
-    strategy = method.make(model)[1]
+    return {"widths": {method.name: _width(method.make(model)[1]) for method in methods}}
+
+
+def _width(strategy: Strategy) -> int:
     plan, runs = strategy.plan(), getattr(strategy, "runs", 1)
-    return {"width": runs * plan.groups * plan.beams_per_group}
+    return int(runs * plan.groups * plan.beams_per_group)
 
 
 def _cost(experiment: Experiment, prepared: Prepared, settings: RunSettings) -> dict[str, Any]:

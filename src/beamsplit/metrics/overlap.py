@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -109,9 +109,9 @@ def sacrebleu_chrf(program: Any) -> Callable[[Sequence[str]], TextScorer]:
     """Return what makes a scorer for some references, as `program.sentence_score(text, references).score`."""
 
     @lru_cache(RECENT)
-    def counted(text: str) -> list[tuple[int, set[Any]]]:
+    def counted(text: str) -> list[_Letters]:
         letters = "".join(text.split())
-        return [_numbered(letters, n) for n in range(1, program.char_order + 1)]
+        return [_Letters.of(letters, n) for n in range(1, program.char_order + 1)]
 
     def scorer(references: Sequence[str]) -> TextScorer:
         known = [counted(reference) for reference in references]
@@ -125,34 +125,38 @@ def sacrebleu_chrf(program: Any) -> Callable[[Sequence[str]], TextScorer]:
     return scorer
 
 
-def _numbered(letters: str, n: int) -> tuple[int, set[Any]]:
-    """Return the number of n-grams, and a set of as many: what comes again is numbered.
+class _Letters(NamedTuple):
+    """The n-grams of letters of a text, for one n."""
 
-    So the size of an intersection is the number of n-grams that two texts share.
-    """
-    grams = [letters[start : start + n] for start in range(len(letters) - n + 1)]
-    found: set[Any] = set(grams)
-    if len(found) < len(grams):
-        found.update(
-            (gram, number)
-            for gram, count in Counter(grams).items()
-            if count > 1
-            for number in range(1, count)
+    total: int
+    different: set[str]
+    repeated: dict[str, int]
+    """How often those come that come more than once. They are few, but for the shortest."""
+
+    @classmethod
+    def of(cls, letters: str, n: int) -> _Letters:
+        grams = [letters[start : start + n] for start in range(len(letters) - n + 1)]
+        different = set(grams)
+        again = Counter(grams) if len(different) < len(grams) else {}
+        return cls(len(grams), different, {gram: count for gram, count in again.items() if count > 1})
+
+    def shared(self, other: _Letters) -> int:
+        """Return how many n-grams the two have in common."""
+        more = self.repeated.keys() & other.repeated.keys()
+        return len(self.different & other.different) + sum(
+            min(self.repeated[gram], other.repeated[gram]) - 1 for gram in more
         )
-    return len(grams), found
 
 
-def _f_score(
-    text: Sequence[tuple[int, set[Any]]], reference: Sequence[tuple[int, set[Any]]], factor: int
-) -> float:
+def _f_score(text: Sequence[_Letters], reference: Sequence[_Letters], factor: int) -> float:
     """Return the F-score of mean precision and mean recall, over the orders that both texts have."""
     precision = recall = 0.0
     orders = 0
-    for (said, grams), (true, others) in zip(text, reference, strict=True):
-        if said and true:
-            shared = len(grams & others)
-            precision += shared / said
-            recall += shared / true
+    for said, true in zip(text, reference, strict=True):
+        if said.total and true.total:
+            shared = said.shared(true)
+            precision += shared / said.total
+            recall += shared / true.total
             orders += 1
     if not orders:
         return 0.0
