@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -96,6 +97,40 @@ def test_meteor_of_several_programs_is_that_of_one() -> None:
         assert Meteor().scores(examples[:3]) == expected[:3]
     with pytest.raises(IndexError):
         kept.compute_score({0: ["a"]}, {0: ["a"]})  # ended
+
+
+class Together:
+    """In place of METEOR's program: answers a text only while another program is answering one, too."""
+
+    def __init__(self, barrier: threading.Barrier) -> None:
+        self.meteor_p = self.stdin = self.stdout = self
+        self.lock = threading.Lock()
+        self.barrier = barrier
+        self.asked: list[bytes] = []
+
+    def write(self, line: bytes) -> None:
+        self.asked.append(line)
+
+    def readline(self) -> bytes:
+        if not self.asked[-1].startswith(b"EVAL"):
+            self.barrier.wait(timeout=60)
+        return b"0.5\n"
+
+    def flush(self) -> None: ...
+
+    kill = communicate = flush
+
+
+def test_programs_work_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    barrier = threading.Barrier(2)
+    programs = [Together(barrier), Together(barrier)]
+    monkeypatch.setattr(coco, "_start_meteor", iter(programs).__next__)
+    texts = {index: [f"text {index}"] for index in range(100)}
+    with coco.keeping_programs(2), coco.meteor() as started:
+        total, each = started.compute_score({key: ["one", "two"] for key in texts}, texts)
+    assert (total, each) == (0.5, [0.5] * 100)
+    assert [len(program.asked) for program in programs] == [51, 50]  # and one is asked for all scores
+    assert programs[1].asked[0] == b"SCORE ||| one ||| two ||| text 50\n"
 
 
 def test_a_tokenizer_is_asked_about_a_text_once(monkeypatch: pytest.MonkeyPatch) -> None:
