@@ -2,6 +2,11 @@
 
 <!-- coco: oracle cider_d -->
 <!-- end -->
+
+A table of several results has their names behind the columns:
+
+<!-- gains: DBS oracle_cider_d@5,oracle_cider_d@20 coco vqg -->
+<!-- end -->
 """
 
 from __future__ import annotations
@@ -14,6 +19,8 @@ from typing import Any
 
 from beamsplit.errors import ArgumentError
 from beamsplit.evaluation import tables
+from beamsplit.evaluation.tables import aligned
+from research.experiments.causes import similarity_table, sureness_table
 from research.experiments.choice import choice_table
 
 __all__ = ["renew_tables"]
@@ -30,19 +37,51 @@ KINDS: dict[str, Callable[..., list[str]]] = {
     "examples": lambda results, count, *methods: tables.examples(results, int(count), methods),
     "chosen": choice_table,
     "columns": lambda results, *columns: tables.column_table(results, columns),
+    "sureness": sureness_table,
+    "similarity": similarity_table,
 }
+
+
+def gains_table(folder: Path, method: str, columns: str, *names: str) -> list[str]:
+    """Return what a method gains over the first one, in percent of that, in each of these results."""
+    chosen = columns.split(",")
+    rows = []
+    for name in names:
+        results = _read(folder, name)
+        first = next(iter(results["methods"]))
+        cells = [_gain(results["figures"][column], first, method) for column in chosen]
+        rows.append(
+            [name.rpartition("/")[2], results["task"], results["model"].removesuffix(".safetensors"), *cells]
+        )
+    return aligned(["", "task", "model", *map(tables.title, chosen)], rows)
+
+
+def _gain(figure: Results, first: str, method: str) -> str:
+    """Return the two values, and the difference in percent, with a star if it is beyond chance."""
+    before, after = figure[first]["value"], figure[method]["value"]
+    against = figure[method]["against_first"]
+    star = "" if against["low"] <= 0 <= against["high"] else "\\*"
+    digits = 3 if max(before, after) < 10 else 1
+    return f"{before:.{digits}f}, {after:.{digits}f}: {100 * (after / before - 1):+.1f}%{star}"
+
+
+def _read(folder: Path, name: str) -> Any:
+    return json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
 
 
 def renew_tables(page: str, folder: Path) -> str:
     """Return the page with its tables made from the results FOLDER/NAME.json."""
 
     def block(match: re.Match[str]) -> str:
-        name, (kind, *arguments) = match["name"], match["what"].split()
-        if kind not in KINDS:
-            raise ArgumentError(f"there is no table {kind!r}: there are {', '.join(KINDS)}")
-        results = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
-        lines = KINDS[kind](results, *arguments)
+        name, arguments = match["name"], match["what"].split()
+        lines = gains_table(folder, *arguments) if name == "gains" else _lines(folder, name, *arguments)
         body = "\n".join(lines).strip("\n")
         return f"<!-- {name}: {match['what']} -->\n\n{body}\n\n<!-- end -->"
 
     return _BLOCK.sub(block, page)
+
+
+def _lines(folder: Path, name: str, kind: str, *arguments: str) -> list[str]:
+    if kind not in KINDS:
+        raise ArgumentError(f"there is no table {kind!r}: there are {', '.join(KINDS)}")
+    return KINDS[kind](_read(folder, name), *arguments)

@@ -29,6 +29,10 @@ HERE = Path(__file__).parent
 DOCS = HERE.parents[1] / "docs"
 JOBS_EACH = 4  # processes for each experiment that is scored: more, and they wait for what one of them does
 NEED_JAVA = ("cider", "meteor", "bleu4", "rouge")
+PAGES = ("results.md", "paper-conditions.md")
+"""Pages whose tables are made from results."""
+ON_REQUEST = "paper/"
+"""Experiments that need models which do not come with the package: run if they are named."""
 QUOTABLE = "coco."  # whose captions may be published (CC BY 4.0); references of other tasks may not
 
 
@@ -67,26 +71,32 @@ def main(
 ) -> None:
     """Run the experiments NAMES, such as coco or validation/vqg, or all of them.
 
+    Those of the folder paper/ are run only if they are named, since they need models that do not come with
+    the package: docs/paper-conditions.md says how to make them.
+
     \b
-    python -m research.experiments                             all, for docs/results and the page
+    python -m research.experiments                             all, for docs/results and the pages
     python -m research.experiments --limit 100 --out quick     all, a little of each
     python -m research.experiments --device cuda --batch-size 256 --decode-only
                                                                lists alone, where there is a GPU
     """  # noqa: D301 (click wants the character)
-    known = {
-        str(path.relative_to(HERE).with_suffix("")): path
-        # Validation first: what is chosen there is used in the others.
-        for folder in ("validation", "front", ".")
-        for path in sorted((HERE / folder).glob("*.toml"))
-    }
+    known = _experiments()
     for name in names:
         if name not in known:
             raise click.UsageError(f"there is no experiment {name!r}: there are {', '.join(known)}")
     if not only_tables:
-        chosen = {name: read_experiment(known[name]) for name in names or known}
+        asked = names or [name for name in known if not name.startswith(ON_REQUEST)]
+        chosen = {name: read_experiment(known[name]) for name in asked}
         _run_all(chosen, settings, out or DOCS / "results", jobs, decode_only)
     if out is None and not decode_only:
-        _renew_page()
+        _renew_pages()
+
+
+def _experiments() -> dict[str, Path]:
+    """Return the files by name, validation first: what is chosen there is used in the others."""
+    folders = ("validation", "front", ".", "paper/validation", "paper")
+    paths = [path for folder in folders for path in sorted((HERE / folder).glob("*.toml"))]
+    return {str(path.relative_to(HERE).with_suffix("")): path for path in paths}
 
 
 def _run_all(
@@ -132,13 +142,15 @@ def _run(named: tuple[str, Experiment], settings: RunSettings, out: Path, jobs: 
     print(f"{name}: {time.perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
 
 
-def _renew_page() -> None:
-    """Write the tables of docs/results.md from the results, and delete plots that it does not show."""
-    page, results = DOCS / "results.md", DOCS / "results"
-    text = renew_tables(page.read_text(encoding="utf-8"), results)
-    write_bytes(page, text.encode())
+def _renew_pages() -> None:
+    """Write the tables of the pages from the results, and delete plots that no page shows."""
+    results, shown = DOCS / "results", ""
+    for page in (DOCS / name for name in PAGES):
+        text = renew_tables(page.read_text(encoding="utf-8"), results)
+        write_bytes(page, text.encode())
+        shown += text
     for picture in results.rglob("*.svg"):
-        if f"({picture.relative_to(DOCS)})" not in text:
+        if f"({picture.relative_to(DOCS)})" not in shown:
             picture.unlink()
 
 

@@ -26,6 +26,7 @@ from research.data import (
     read_pairs,
     read_projection,
 )
+from research.data.shortened import shorten_captions
 from research.training import captioner, complexity, features, figures, translator, vectors
 from research.training.captioner import CaptionerSettings, ConsensusSettings, Part, QuestionerSettings
 from research.training.translator import TranslatorSettings
@@ -54,9 +55,7 @@ def train_captioner(options: argparse.Namespace) -> None:
     train, valid = (_captions(part, options) for part in ("train", "valid"))
     train = Part(_without(train.described, options)[: options.limit], train.features)
     projection = _projection(options, train.features)
-    settings = _shortened(CaptionerSettings(), options)
-    if options.at_least is not None:
-        settings = replace(settings, at_least=options.at_least)
+    settings = _with_given(_shortened(CaptionerSettings(), options), options, "at_least", "smoothing")
     run: Any = {"work": options.work, "seed": options.seed, "device": options.device}
     training = captioner.apprenticeship(train, valid, settings, **run)
     if options.teacher is not None:
@@ -64,8 +63,9 @@ def train_captioner(options: argparse.Namespace) -> None:
         return
     model = training.train()
     model.save(options.work / "imitation.safetensors")
-    consensus = _with_epochs(ConsensusSettings(), options)
-    captioner.seek_consensus(model, train, valid, consensus, smoothing=settings.smoothing, **run)
+    if options.until == "consensus":
+        consensus = _with_epochs(ConsensusSettings(), options)
+        captioner.seek_consensus(model, train, valid, consensus, smoothing=settings.smoothing, **run)
     _save_whole(model.cpu(), projection, options.out)
 
 
@@ -84,7 +84,7 @@ def train_questioner(options: argparse.Namespace) -> None:
         begin,
         Part(train.described[: options.limit], train.features),
         valid,
-        _with_epochs(QuestionerSettings(), options),
+        _with_given(_with_recipe(QuestionerSettings(), options), options, "smoothing"),
         work=options.work,
         seed=options.seed,
         device=options.device,
@@ -110,6 +110,11 @@ def choose_vectors(options: argparse.Namespace) -> None:
 def make_features(options: argparse.Namespace) -> None:
     """Write the features of a folder of pictures."""
     features.write(options.pictures, options.out, options.device)
+
+
+def shorten(options: argparse.Namespace) -> None:
+    """Write a data folder whose captions are short."""
+    shorten_captions(data_folder(options.data), options.out, options.words)
 
 
 def measure(options: argparse.Namespace) -> None:
@@ -165,19 +170,28 @@ def _save_whole(model: PictureModel, projection: Projection | None, path: Path) 
 
 
 def _with_epochs(settings: Any, options: argparse.Namespace) -> Any:
-    if options.epochs is None:
-        return settings
-    return replace(settings, recipe=replace(settings.recipe, epochs=options.epochs))
+    return replace(settings, recipe=_with_given(settings.recipe, options, "epochs"))
+
+
+def _with_recipe(settings: Any, options: argparse.Namespace) -> Any:
+    """Return the settings with the epochs and the dropout of the options, if these have any."""
+    return replace(settings, recipe=_with_given(settings.recipe, options, "epochs", "dropout"))
+
+
+def _with_given(settings: Any, options: argparse.Namespace, *names: str) -> Any:
+    """Return the settings with those of these names that the options have."""
+    given = {name: value for name in names if (value := getattr(options, name, None)) is not None}
+    return replace(settings, **given)
 
 
 def _shortened(settings: Any, options: argparse.Namespace) -> Any:
     """Return the settings with the epochs and teachers of the options, if these have any."""
     settings = replace(
         settings,
-        student=_with_epochs(settings.student, options),
-        teacher=_with_epochs(settings.teacher, options),
+        student=_with_recipe(settings.student, options),
+        teacher=_with_recipe(settings.teacher, options),
     )
-    return settings if options.teachers is None else replace(settings, teachers=options.teachers)
+    return _with_given(settings, options, "teachers")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -211,6 +225,7 @@ def _parser() -> argparse.ArgumentParser:
         _add_complexity,
         _add_vectors,
         _add_features,
+        _add_shorten,
         _add_figures,
     ):
         add(kinds)
@@ -251,6 +266,14 @@ def _add_captioner(kinds: Any) -> None:
         metavar="FILE",
         help="leave out the pictures in these files (default: those that questions are tested on)",
     )
+    made.add_argument(
+        "--until",
+        choices=("imitation", "consensus"),
+        default="consensus",
+        help="the last stage: imitation of captions alone, or the training for consensus after it "
+        "(default: %(default)s)",
+    )
+    _add_regularisation(made)
     _add_projection(made)
     _add_teachers(made)
 
@@ -269,6 +292,7 @@ def _add_questioner(kinds: Any) -> None:
         help="the captioner to begin with (default: the one that ships; ours began with the file "
         "imitation.safetensors in a captioner's work folder, saved before the training for consensus)",
     )
+    _add_regularisation(made)
     _add_projection(made)
 
 
@@ -296,6 +320,17 @@ def _add_features(kinds: Any) -> None:
     )
     made.add_argument("--out", type=_new_file, required=True, metavar="FILE", help="an .npz file")
     _add_device(made)
+
+
+def _add_shorten(kinds: Any) -> None:
+    made = _add_command(
+        kinds, "shorten", shorten, "make a data folder whose COCO captions are cut after a few words"
+    )
+    made.add_argument("--data", metavar="DIR", help=_DATA)
+    made.add_argument("--out", type=Path, required=True, metavar="DIR", help="the new data folder")
+    made.add_argument(
+        "--words", type=_count, default=5, metavar="N", help="words of a caption (default: %(default)s)"
+    )
 
 
 def _add_figures(kinds: Any) -> None:
@@ -367,6 +402,26 @@ def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of 1 or more")
     return int(text)
+
+
+def _share(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 to below 1")
+    return value
+
+
+def _add_regularisation(made: argparse.ArgumentParser) -> None:
+    made.add_argument(
+        "--smoothing",
+        type=_share,
+        metavar="X",
+        help="how much of each label goes to all words alike, instead of our recipe's; 0 is plain imitation",
+    )
+    made.add_argument("--dropout", type=_share, metavar="X", help="instead of that of our recipe")
 
 
 def _add_device(made: argparse.ArgumentParser) -> None:

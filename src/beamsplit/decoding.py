@@ -20,6 +20,7 @@ from beamsplit.scoring import LogProb
 from beamsplit.search.asks import Abilities, Search, SearchingStrategy
 from beamsplit.search.loop import lockstep
 from beamsplit.search.plan import Strategy
+from beamsplit.search.softening import soften_search
 from beamsplit.search.staggered import staggered
 from beamsplit.search.step import Step
 from beamsplit.strategies.defaults import default_strategy
@@ -49,6 +50,9 @@ def decode(
             By default, what the model names as its `end`; None if it names nothing.
         min_length: the fewest tokens of a hypothesis, its end token included.
         no_repeat_ngram: no output has the same n tokens in a row twice. 3 or 4 keeps long texts from loops.
+        model_temperature: the model's logits are divided by it before the strategy sees them. Above 1 a model
+            is less sure of itself, and groups part sooner. `score` is by the softened distribution, and
+            `log_prob` stays the model's own. A temperature that a sampler has comes on top.
         stop: another way to end: a function of (inputs [n], tokens [n time]) that tells which of these
             outputs are complete, where `inputs` are places in the batch. It is not asked about outputs
             shorter than min_length.
@@ -208,6 +212,10 @@ def _search(model: StepModel, strategy: Strategy, arguments: OptionArguments) ->
     _check_strategy(strategy)
     options = DecodeOptions.of(arguments, end_of(model))
     _check_fit(strategy, options)
+    return soften_search(_plain_search(model, strategy, options), options.model_temperature)
+
+
+def _plain_search(model: StepModel, strategy: Strategy, options: DecodeOptions) -> Search:
     abilities = Abilities.of(model)
     if isinstance(strategy, SearchingStrategy):
         return strategy.search(options, abilities)
@@ -248,6 +256,11 @@ def _check_fit(strategy: Strategy, options: DecodeOptions) -> None:
         raise ArgumentError(
             f"{name} samples from the model's own distribution, which no_repeat_ngram="
             f"{options.no_repeat_ngram} would change: leave it out, or use Sampling"
+        )
+    if plan.rule.needs_model_distribution and options.model_temperature != 1:
+        raise ArgumentError(
+            f"{name} samples from the model's own distribution, which model_temperature="
+            f"{options.model_temperature:g} would change: leave it out, or use Sampling"
         )
 
 

@@ -26,6 +26,7 @@ class OptionArguments(TypedDict, total=False):
     end: int | Sequence[int] | Literal["model"] | None
     min_length: int
     no_repeat_ngram: int | None
+    model_temperature: float
     stop: Stop | None
     scorer: Scorer | None
     unique: bool
@@ -43,6 +44,7 @@ class DecodeOptions:
     end: int | Sequence[int] | Literal["model"] | None = "model"
     min_length: int = 0
     no_repeat_ngram: int | None = None
+    model_temperature: float = 1.0
     stop: Stop | None = None
     scorer: Scorer | None = None
     unique: bool = False
@@ -81,6 +83,7 @@ class DecodeOptions:
                 f"stop must be a function of (inputs, tokens), not {checks.short_repr(self.stop)}"
             )
         checks.true_or_false("unique", self.unique)
+        checks.positive("model_temperature", self.model_temperature)
         for name in ("list_width", "no_repeat_ngram", "return_per_group"):
             if getattr(self, name) is not None:
                 checks.at_least(name, getattr(self, name), 1)

@@ -74,6 +74,30 @@ def test_lists_are_in_the_order_that_is_said(
             assert falls([per_token(each, power) for each in line["hypotheses"]])
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_temperature_of_the_model(name: str, model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--strategy", name, "--model-temperature", "2.5")
+    if name == "stochastic":
+        assert refusal(capsys, "generate", "-m", model, TEXT, *options) == (
+            "stochastic draws the model's own samples, which model_temperature=2.5 would change: leave it "
+            "out, or use sampling"
+        )
+        return
+    line, own = asked(capsys, model, *options, "--order", "log-prob"), load_model(model)
+    spec = StrategySpec.of_widths(
+        name, Widths(groups=3, beams_per_group=2, strength=1.0, diversity="hamming")
+    )
+    limits: dict[str, Any] = {"max_length": 10, "min_length": 2, "no_repeat_ngram": 4}
+    (found,) = decode(own, [TEXT], spec.make(own), model_temperature=2.5, **limits)
+    assert [each["tokens"] for each in line["hypotheses"]] == [list(h.tokens) for h in found.distinct()]
+
+
+def test_a_temperature_of_the_model_that_is_none(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert refusal(capsys, "generate", "-m", model, TEXT, "--model-temperature", "0") == (
+        "model_temperature must be a finite number above 0, not 0.0"
+    )
+
+
 @pytest.mark.parametrize("name", ["dbs", "bs", "sampling"])
 def test_mbr_is_an_order_of_the_same_outputs(
     name: str, model: str, capsys: pytest.CaptureFixture[str]

@@ -142,13 +142,14 @@ def test_other_models_and_settings_have_files_of_their_own(tmp_path: Path) -> No
     lists(captioner(), tmp_path, method("BS", strategy="bs", beams=2))
     lists(captioner(), tmp_path, method("BS", strategy="bs", beams=3, mmi={"strength": 0.1}))
     lists(captioner(), tmp_path, method("BS", strategy="bs", beams=3, unique=True))
+    lists(captioner(), tmp_path, method("BS", strategy="bs", beams=3, model_temperature=2.0))
     lists(captioner(), tmp_path, seed=1)
-    assert len(list(tmp_path.iterdir())) == 6
+    assert len(list(tmp_path.iterdir())) == 7
     decode_cached(captioner(), PICTURES, BEAM, max_length=3, cache=Cache(tmp_path / "short"))
     decode_cached(captioner(), PICTURES, BEAM, max_length=4, cache=Cache(tmp_path / "short"))
     assert len(list((tmp_path / "short").iterdir())) == 2
     lists(captioner(), tmp_path, method("another name", strategy="bs", beams=3))
-    assert len(list(tmp_path.glob("*.jsonl"))) == 6
+    assert len(list(tmp_path.glob("*.jsonl"))) == 7
 
 
 def test_a_fingerprint_is_of_the_weights() -> None:

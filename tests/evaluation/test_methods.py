@@ -134,6 +134,27 @@ def test_a_description_says_unique_only_if_so() -> None:
     assert made(strategy="bs", beams=2, unique=True)[0].description["unique"] is True
 
 
+def test_a_description_says_a_temperature_of_the_model_only_if_there_is_one() -> None:
+    assert "model_temperature" not in made(strategy="bs", beams=2, model_temperature=1.0)[0].description
+    found = made(strategy="bs", beams=2, vary={"model_temperature": [1.5, 2.0]})
+    assert [each.name for each in found] == ["M model_temperature=1.5", "M model_temperature=2.0"]
+    assert [each.description["model_temperature"] for each in found] == [1.5, 2.0]
+
+
+def test_a_method_may_have_a_temperature_of_the_model(tmp_path: Path) -> None:
+    """Its lists are those of a stronger penalty, if each group has one beam."""
+    tables = {
+        "plain": {**DIVERSE, "beams_per_group": 1, "strength": 0.3},
+        "soft": {**DIVERSE, "beams_per_group": 1, "strength": 0.3, "model_temperature": 8.0},
+        "strong": {**DIVERSE, "beams_per_group": 1, "strength": 2.4},
+    }
+    content = {"task": write_numbers(tmp_path), "model": "mine", "max_length": 3, "methods": tables}
+    found = figures_of(tmp_path, {**content, "lists": ["unique"], "show": 3}, numbers())
+    lists = {name: [each["lists"][name] for each in found["examples"]] for name in tables}
+    texts = {name: [[line["text"] for line in each] for each in of] for name, of in lists.items()}
+    assert texts["soft"] == texts["strong"] != texts["plain"]
+
+
 def test_settings_of_the_evaluation_are_not_given_to_the_strategy() -> None:
     (only,) = made(strategy="bs", beams=2, unique=True, mmi={"strength": 0.1})
     assert only.spec.make(numbers()) == BeamSearch(beams=2)
@@ -200,6 +221,15 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         f"{HERE}: mmi: strength must be a finite number of 0 or more, not -1",
     ),
     ({"strategy": "bs", "beams": 2, "unique": 1}, f"{HERE}: unique must be true or false, not 1"),
+    (
+        {"strategy": "bs", "beams": 2, "model_temperature": 0},
+        f"{HERE}: model_temperature must be a finite number above 0, not 0",
+    ),
+    (
+        {"strategy": "stochastic", "beams": 2, "model_temperature": 2},
+        f"{HERE}: stochastic draws the model's own samples, which model_temperature=2 would change: leave it "
+        "out, or use sampling",
+    ),
     ({"strategy": "greedy"}, f"{HERE}: there is no strategy 'greedy': there are {', '.join(STRATEGIES)}"),
     ({"strategy": ["bs"]}, f"{HERE}: there is no strategy ['bs']: there are {', '.join(STRATEGIES)}"),
     (

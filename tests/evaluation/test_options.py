@@ -169,6 +169,25 @@ def test_unique_goes_before_the_file(folder: Path, capsys: pytest.CaptureFixture
     )
 
 
+# Temperature
+
+
+def test_a_temperature_of_the_model_is_for_all_strategies(capsys: pytest.CaptureFixture[str]) -> None:
+    plain, soft = found(capsys, "--beams", "4"), found(capsys, "--beams", "4", "--model-temperature", "2")
+    assert all("model_temperature" not in about for about in plain["methods"].values())
+    assert all(about["model_temperature"] == 2 for about in soft["methods"].values())
+    assert soft["figures"]["unique"]["dbs"]["value"] > plain["figures"]["unique"]["dbs"]["value"]
+    # The likelihood is the model's own: about that of what it finds itself, and no higher.
+    likely, less = (each["figures"]["top_log_prob"]["bs"]["value"] for each in (plain, soft))
+    assert likely - 1 < less <= likely
+
+
+def test_a_temperature_of_the_model_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert refusal(capsys, *BOTH, "--model-temperature", "0") == (
+        "methods.bs in the command: model_temperature must be a finite number above 0, not 0.0"
+    )
+
+
 # Lengths
 
 

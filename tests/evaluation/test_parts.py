@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from beamsplit import metrics
+from beamsplit import ArgumentError, metrics
 from beamsplit.evaluation import (
     TASKS,
     Cache,
@@ -81,3 +82,50 @@ def test_what_is_not_to_be_had_is_said_and_the_rest_measured(found: Any) -> None
     assert found["unavailable"] == {"spice": "it is gone"}
     assert "list_distinct_1" in found["figures"]
     assert "Without spice: it is gone." in markdown(found)
+
+
+# Ways to divide
+
+
+def divided(folder: Path, monkeypatch: pytest.MonkeyPatch, split: Any, **changes: Any) -> Any:
+    monkeypatch.setitem(TASKS, "pascal50s", lambda _: replace(TASK, **changes))
+    experiment = experiment_of({**EXPERIMENT, "split": split, "lists": ["length"]})
+    return run(experiment, RunSettings(data=str(folder), cache=folder, draws=20))
+
+
+def test_inputs_may_be_divided_by_the_length_of_references(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = ["a", "a cat here", "a cat here", "a cat here", "a cat here", "a cat sits here on it"]
+    references = tuple((text, text) for text in texts)
+    found = divided(tmp_path, monkeypatch, ["length"], references=references)
+    assert {part: each["items"] for part, each in found["parts"]["length"].items()} == {
+        "short": 1,
+        "average": 4,
+        "long": 1,
+    }
+    assert "By length of the references" in markdown(found)
+
+
+def test_ways_to_divide_are_those_that_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert list(divided(tmp_path, monkeypatch, ["people"])["parts"]) == ["people"]
+    assert list(divided(tmp_path, monkeypatch, True)["parts"]) == ["predicted", "people"]
+    assert divided(tmp_path, monkeypatch, [])["parts"] == {}
+    with pytest.raises(
+        ArgumentError, match=r"^split names 'people', which is not known of pictures: leave it"
+    ):
+        divided(tmp_path, monkeypatch, ["people"], difficulty=None)
+
+
+@pytest.mark.parametrize(
+    ("split", "message"),
+    [
+        (["size"], "split in it names 'size': there are predicted, people, length"),
+        ("length", "split in it must be true, false or a list of predicted, people, length, not 'length'"),
+        (1, "split in it must be true, false or a list of predicted, people, length, not 1"),
+    ],
+)
+def test_no_way_to_divide(split: Any, message: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        experiment_of({**EXPERIMENT, "split": split}, "it")
+    assert str(caught.value) == message

@@ -155,6 +155,48 @@ def test_a_term_may_be_ones_own() -> None:
     assert even == {0: True, 1: False}
 
 
+# The model's temperature
+
+
+@pytest.mark.parametrize("name", ["gpt2", "marian"])
+def test_a_temperature_of_the_model_is_one_of_its_logits(name: str) -> None:
+    """What a model whose last layer is divided says, and its scores, but log-probabilities of its own."""
+    tried, temperature = case(name), 2.5
+    found = ours(tried, **GROUPS, model_temperature=temperature)
+    head = tried.model.get_output_embeddings().weight
+    divided = copy.deepcopy(tried.model)
+    divided.set_output_embeddings(copy.deepcopy(divided.get_output_embeddings()))
+    with torch.no_grad():
+        divided.get_output_embeddings().weight.copy_(head / temperature)
+    settings = {"num_beams": 4, "num_return_sequences": 4, "max_new_tokens": 10, **GROUPS}
+    expected = divided.generate(
+        **tried.inputs,
+        **settings,
+        return_dict_in_generate=True,
+        output_scores=True,
+        custom_generate=diverse_beam_search,
+    )
+    assert_same(found, expected)
+    for one, other in zip(found.scores, expected.scores, strict=True):
+        assert torch.allclose(one, other, atol=1e-4)
+    rescored = [tried.rescore(row // 4, tokens) for row, tokens in enumerate(outputs(tried, found))]
+    assert found.log_probs.tolist() == pytest.approx(rescored, abs=1e-4)
+    assert outputs(tried, found) != outputs(tried, ours(tried, **GROUPS))
+
+
+def test_a_temperature_of_one_changes_nothing() -> None:
+    found, plain = ours(case("gpt2"), **GROUPS, model_temperature=1.0), ours(case("gpt2"), **GROUPS)
+    assert found.sequences_scores.tolist() == plain.sequences_scores.tolist()
+    assert_same(found, plain)
+
+
+def test_temperatures_of_the_model_and_of_sampling_multiply() -> None:
+    settings = {**GROUPS, "do_sample": True, "seed": 1}
+    both = ours(case("gpt2"), **settings, model_temperature=2.0, temperature=1.5)
+    one = ours(case("gpt2"), **settings, temperature=3.0)
+    assert outputs(case("gpt2"), both) == outputs(case("gpt2"), one)
+
+
 # Sampling
 
 

@@ -118,6 +118,31 @@ def test_columns_and_choices(folder: Path) -> None:
     assert table("chosen")[0] == ["", "best", "CIDEr-D @20", "distinct-2", "unique"]
 
 
+def test_what_a_method_gains_in_several_results(folder: Path) -> None:
+    for name, low, high in (("coco", 0.1, 0.5), ("validation/coco", -0.1, 0.7)):
+        found = {**RESULTS, "model": "mine.safetensors"}
+        against = {"difference": 0.3, "low": low, "high": high}
+        cells = {
+            **column(1.5, 1.6, 1.8, 1.7, 1.4),
+            "DBS strength=0.5": {"value": 1.8, "against_first": against},
+        }
+        many = {**column(50, 50, 40, 50, 50), "DBS strength=0.5": {"value": 40, "against_first": against}}
+        found["figures"] = {"oracle_cider_d@20": cells, "oracle_meteor@20": many}
+        found["methods"] = {"BS": {}, "DBS": {}}
+        for figure in found["figures"].values():
+            figure["DBS"] = figure["DBS strength=0.5"]
+        (folder / f"{name}.json").write_text(json.dumps(found), encoding="utf-8")
+    page = "<!-- gains: DBS oracle_cider_d@20,oracle_meteor@20 coco validation/coco -->\n<!-- end -->"
+    head, first, second = cells_of(renew_tables(page, folder))
+    assert head == ["", "task", "model", "CIDEr-D @20", "METEOR @20"]
+    assert first == ["coco", "coco.valid", "mine", "1.500, 1.800: +20.0%\\*", "50.0, 40.0: -20.0%\\*"]
+    assert second == ["coco", "coco.valid", "mine", "1.500, 1.800: +20.0%", "50.0, 40.0: -20.0%"]
+
+
+def cells_of(page: str) -> list[list[str]]:
+    return cells(page.splitlines())
+
+
 def test_a_table_that_is_none(folder: Path) -> None:
     with pytest.raises(ArgumentError, match=r"^there is no table 'orakel': there are about, oracle, lists, "):
         renew_tables(PAGE.replace("oracle cider_d", "orakel cider_d"), folder)
@@ -154,12 +179,19 @@ def test_experiments_are_run_and_written(jobs: str, tmp_path: Path, monkeypatch:
     (tmp_path / "said.jsonl").write_text('{"id": 0, "hypotheses": ["le chat dort"]}\n', encoding="utf-8")
     experiment = 'task = "mine.jsonl"\nmetrics = ["chrf"]\nshow = 1\n[methods.A]\n'
     (tmp_path / "mine.toml").write_text(experiment + 'file = "said.jsonl"\n', encoding="utf-8")
+    (tmp_path / "paper").mkdir()
+    beside = experiment.replace("mine", "../mine") + 'file = "../said.jsonl"\n'
+    (tmp_path / "paper" / "ours.toml").write_text(beside, encoding="utf-8")
     done = CliRunner().invoke(runner.main, ["--out", str(tmp_path / "out"), "--draws", "10", "--jobs", jobs])
     assert done.exit_code == 0
     found = json.loads((tmp_path / "out" / "mine.json").read_text(encoding="utf-8"))
     assert found["figures"]["oracle_chrf@1"]["A"]["value"] == 100
     assert found["examples"][0]["lists"]["A"][0]["text"] == "le chat dort"
     assert found["examples"][0]["references"] == []  # not ours to print
+    assert not (tmp_path / "out" / "paper").exists()  # unless it is named
+    named = CliRunner().invoke(runner.main, ["paper/ours", "--out", str(tmp_path / "out"), "--draws", "10"])
+    assert named.exit_code == 0
+    assert (tmp_path / "out" / "paper" / "ours.json").exists()
     unknown = CliRunner().invoke(runner.main, ["yours", "--out", str(tmp_path / "out")])
     assert unknown.exit_code == 2
     assert "there is no experiment 'yours': there are mine" in unknown.output
@@ -280,3 +312,21 @@ def test_figures_that_cannot_be_measured_again_are_kept(
         "as it is: it is gone; or give --out another folder"
     )
     assert (tmp_path / "out" / "part.json").read_bytes() == before
+
+
+def test_all_pages_are_renewed_and_their_pictures_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "DOCS", tmp_path)
+    results = tmp_path / "results"
+    (results / "paper").mkdir(parents=True)
+    (results / "paper" / "coco.json").write_text(json.dumps(RESULTS), encoding="utf-8")
+    for name in ("shown", "other", "hidden"):
+        (results / "paper" / f"{name}.svg").touch()
+    for page, picture in zip(runner.PAGES, ("shown", "other"), strict=True):
+        text = f"![It](results/paper/{picture}.svg)\n<!-- paper/coco: chosen -->\n<!-- end -->\n"
+        (tmp_path / page).write_text(text, encoding="utf-8")
+    assert CliRunner().invoke(runner.main, ["--tables"]).exit_code == 0
+    for page in runner.PAGES:
+        assert "strength 0.5" in (tmp_path / page).read_text(encoding="utf-8")
+    assert sorted(file.stem for file in results.rglob("*.svg")) == ["other", "shown"]

@@ -14,6 +14,7 @@ from beamsplit.evaluation import TASKS, Method, RunSettings, read_experiment, ru
 from beamsplit.evaluation.scoring import LIST_METRICS, TEXT_METRICS
 from research.experiments.choice import best_of_families, deciding
 from research.experiments.report import renew_tables
+from research.experiments.runner import PAGES
 
 ROOT = Path(__file__).parents[2]
 EXPERIMENTS = ROOT / "research" / "experiments"
@@ -28,6 +29,7 @@ CHOSEN_ON = {
     "newstest2013": "newstest2012",
     "newstest2014": "newstest2012",
 }
+PAPER = sorted(file.stem for file in (EXPERIMENTS / "paper").glob("*.toml"))
 
 
 def name_of(file: Path) -> str:
@@ -55,13 +57,15 @@ def of_method(about: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in about.items() if key not in ("family", "varied")}
 
 
-def test_the_page_has_the_tables_of_its_files() -> None:
-    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", PAGES)
+def test_the_page_has_the_tables_of_its_files(name: str) -> None:
+    page = (ROOT / "docs" / name).read_text(encoding="utf-8")
     assert renew_tables(page, RESULTS) == page
 
 
-def test_every_picture_of_the_page_is_there() -> None:
-    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", PAGES)
+def test_every_picture_of_the_page_is_there(name: str) -> None:
+    page = (ROOT / "docs" / name).read_text(encoding="utf-8")
     pictures = [line.partition("](")[2].rstrip(")") for line in page.splitlines() if line.startswith("![")]
     assert pictures
     assert [each for each in pictures if not (ROOT / "docs" / each).is_file()] == []
@@ -71,7 +75,7 @@ def test_every_picture_of_the_page_is_there() -> None:
 def test_results_are_of_the_experiment_as_it_is(file: Path) -> None:
     found, experiment = results(name_of(file)), read_experiment(file)
     assert {name: of_method(about) for name, about in found["methods"].items()} == described(name_of(file))
-    assert (found["task"], found["model"]) == (experiment.task, experiment.model)
+    assert (found["task"], found["model"]) == (experiment.task, Path(experiment.model).name)
     assert experiment.limit is None or found["items"] + found["refused"] == experiment.limit
 
 
@@ -86,6 +90,14 @@ def test_settings_are_the_best_on_validation_data(name: str) -> None:
     for method, about in described(name).items():
         assert about == of_method(validation["methods"][best[method]])
     assert ("DBS, tuned" in described(name)) == (best["DBS, tuned"] != best["DBS"])
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_settings_under_the_papers_conditions_are_the_best_on_validation_data(name: str) -> None:
+    validation = results(f"paper/validation/{name}")
+    best = best_of_families(validation)
+    for method, about in described(f"paper/{name}").items():
+        assert about == of_method(validation["methods"][best[method]])
 
 
 def test_terms_have_their_best_strengths() -> None:

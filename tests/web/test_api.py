@@ -57,7 +57,13 @@ def expected(spec: StrategySpec, max_length: int = 60, seed: int = 0) -> Any:
     """Return what the library finds, without the web."""
     model = SHARED("en-fr")
     (found,) = beamsplit.decode(
-        spec.guide(model), [TEXT], spec.make(model), max_length=max_length, seed=seed, unique=spec.unique
+        spec.guide(model),
+        [TEXT],
+        spec.make(model),
+        max_length=max_length,
+        seed=seed,
+        unique=spec.unique,
+        model_temperature=spec.model_temperature,
     )
     return found
 
@@ -69,6 +75,17 @@ def test_what_is_answered_is_what_decode_finds(client: TestClient, strategy: str
     answer = decode(client, searches=[{"strategy": strategy, **asdict(widths)}], seed=3, max_length=12)
     (column,) = compare_lists([(spec.title, expected(spec, 12, seed=3))])
     assert answer == json.loads(json.dumps({"columns": [column.as_dict()]}))
+
+
+def test_a_model_may_have_a_temperature(client: TestClient) -> None:
+    widths = Widths(groups=2, beams_per_group=2, strength=0.7, diversity="hamming")
+    spec = StrategySpec.of_widths("dbs", widths, model_temperature=3.0)
+    asked = {"strategy": "dbs", **asdict(widths), "model_temperature": 3.0}
+    (column,) = compare_lists([(spec.title, expected(spec, 12))])
+    answer = decode(client, searches=[asked], max_length=12)
+    assert answer == json.loads(json.dumps({"columns": [column.as_dict()]}))
+    assert column.as_dict()["title"].endswith(", model temperature 3")
+    assert "model_temperature" in refused(client, 422, searches=[{**asked, "model_temperature": 0}])
 
 
 def test_what_is_left_out_is_as_suits_the_model(client: TestClient) -> None:

@@ -14,6 +14,7 @@ from beamsplit.cli.options import (
     LONGEST,
     MIN_LENGTH,
     MODEL,
+    MODEL_TEMPERATURE,
     named_files,
     show,
     with_format,
@@ -53,6 +54,7 @@ __all__ = ["evaluate"]
     is_flag=True,
     help="Leave out outputs that an earlier group has found, in all methods.",
 )
+@MODEL_TEMPERATURE
 @click.option(
     "--lists",
     "saved",
@@ -149,7 +151,10 @@ def _experiment(path: Path | None, asked: dict[str, Any]) -> Experiment:
     if methods:
         content["methods"] = methods
     if asked["unique"]:
-        content["methods"] = _unique(content.get("methods"))
+        content["methods"] = _in_all("--unique", content.get("methods"), {"unique": True})
+    if (temperature := asked["model_temperature"]) != 1:
+        softened = {"model_temperature": temperature}
+        content["methods"] = _in_all("--model-temperature", content.get("methods"), softened)
     return experiment_of(content, source, path.parent if path is not None and not methods else Path())
 
 
@@ -171,13 +176,13 @@ def _without_file(asked: dict[str, Any], methods: dict[str, Any]) -> dict[str, A
     return content
 
 
-def _unique(methods: Any) -> Any:
-    """Return the methods with `unique` for all that decode."""
+def _in_all(option: str, methods: Any, setting: dict[str, Any]) -> Any:
+    """Return the methods with this setting for all that decode; `option` asks for it."""
     if not isinstance(methods, Mapping) or not all(isinstance(table, Mapping) for table in methods.values()):
         return methods  # which is refused where experiments are read
     if all("file" in table for table in methods.values()):
-        raise ArgumentError("--unique is for methods that decode, and all of these are lists in files")
-    return {name: table if "file" in table else {**table, "unique": True} for name, table in methods.items()}
+        raise ArgumentError(f"{option} is for methods that decode, and all of these are lists in files")
+    return {name: table if "file" in table else {**table, **setting} for name, table in methods.items()}
 
 
 def _numbers(name: str, text: str) -> list[int]:

@@ -21,6 +21,7 @@ __all__ = [
     "LONGEST",
     "MIN_LENGTH",
     "MODEL",
+    "MODEL_TEMPERATURE",
     "OURS",
     "OUTPUT",
     "InOrder",
@@ -76,6 +77,17 @@ MIN_LENGTH = click.option(
     type=click.IntRange(min=0),
     metavar="N",
     help="Minimum number of tokens in an output (default: 0).",
+)
+
+
+MODEL_TEMPERATURE = click.option(
+    "--model-temperature",
+    type=float,
+    metavar="X",
+    default=1.0,
+    show_default=True,
+    help="Divide the model's logits by X before the search, whichever strategy it is: above 1 the model is "
+    "less sure. Log-probabilities stay the model's own.",
 )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from beamsplit import checks
-from beamsplit.cli.options import one_of
+from beamsplit.cli.options import MODEL_TEMPERATURE, one_of
 from beamsplit.diversity.names import TERMS
 from beamsplit.errors import ArgumentError
 from beamsplit.ordering import ORDERS, SELECTION, SELECTIONS, scorer_of
@@ -48,6 +48,7 @@ class SearchOptions:
     settings: dict[str, Any]
     """Settings of the strategy's own that were given."""
     unique: bool
+    model_temperature: float
     max_length: int | None
     min_length: int | None
     no_repeat_ngram: int | None
@@ -83,7 +84,11 @@ class SearchOptions:
         returned = defaults.return_per_group if self.return_per_group is None else self.return_per_group
         if self.outputs is not None and self.return_per_group is None:
             returned = None
-        alike: dict[str, Any] = {"unique": self.unique, "return_per_group": returned}
+        alike: dict[str, Any] = {
+            "unique": self.unique,
+            "model_temperature": self.model_temperature,
+            "return_per_group": returned,
+        }
         asked = StrategySpec.of_widths(name, widths, settings, **alike)
         self._check_used(name)
         if not compared or name == "bs":
@@ -229,6 +234,7 @@ _OPTIONS = (
         help="For the strategy siblings: penalty for each rank among the extensions of a beam.",
     ),
     click.option("--unique", is_flag=True, help="Leave out outputs that an earlier group has found."),
+    MODEL_TEMPERATURE,
     click.option(
         "--max-length", type=_AT_LEAST_1, metavar="N", help="Maximum number of tokens in an output."
     ),
@@ -286,6 +292,7 @@ _REST = (
     "strategy",
     "outputs",
     "unique",
+    "model_temperature",
     "max_length",
     "min_length",
     "no_repeat_ngram",

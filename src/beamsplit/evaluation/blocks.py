@@ -58,7 +58,11 @@ NAMES = {
 }
 LOWER = ("self_bleu_4",)  # is better
 NEITHER = ("length",)
-BY = {"people": "as people found it", "predicted": "as predicted"}
+BY = {
+    "people": "complexity, as people found it",
+    "predicted": "complexity, as predicted",
+    "length": "length of the references",
+}
 ENOUGH = 10  # inputs; of fewer, a bootstrap says nothing
 REPETITIVE = 0.8  # of different outputs; with fewer a list repeats itself
 SHOWN = 5  # of a list that is shown
@@ -119,7 +123,7 @@ def page(results: RunResults) -> list[Block]:
     blocks += [oracle_table(results, metric) for metric in text_metrics(results)]
     blocks += [list_table(results), list_table(results, corpus=True)]
     for by in results["parts"]:
-        blocks += [Heading(f"By complexity, {BY[by]}", 3), Paragraph(_GAINS), *_part_tables(results, by)]
+        blocks += [Heading(f"By {BY[by]}", 3), Paragraph(_GAINS), *_part_tables(results, by)]
     if "cost" in results:
         blocks += [Heading("Cost", 3), cost_table(results)]
     if results["examples"]:
@@ -278,13 +282,13 @@ def _part_tables(results: RunResults, by: str) -> Iterator[Table]:
 
 
 def part_table(results: RunResults, by: str, columns: Sequence[str], caption: str = "") -> Table:
-    """Return a table of these figures for inputs of each complexity, with gains."""
+    """Return a table of these figures for each part of the inputs, with gains."""
     rows = [
         [f"{part} ({found['items']})", *row]
         for part, found in results["parts"][by].items()
         for row in _rows(found["figures"], columns, found["items"], gain=True)
     ]
-    return Table(f"{caption} by complexity, {BY.get(by, by)}", ["", "", *map(title, columns)], rows, labels=2)
+    return Table(f"{caption} by {BY.get(by, by)}", ["", "", *map(title, columns)], rows, labels=2)
 
 
 def cost_table(results: RunResults) -> Table:

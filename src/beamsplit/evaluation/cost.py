@@ -76,7 +76,7 @@ def _lengths(experiment: Experiment) -> _Lengths:
 def _seconds(model: StepModel, method: Method, inputs: Inputs, lengths: _Lengths) -> float:
     guided, strategy = method.make(model)
     begin = time.perf_counter()
-    decode(guided, inputs, strategy, unique=method.spec.unique, **lengths)
+    decode(guided, inputs, strategy, **method.spec.decode_options, **lengths)
     return time.perf_counter() - begin
 
 

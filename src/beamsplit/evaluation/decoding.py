@@ -77,7 +77,7 @@ def decode_cached(
             min_length=min_length,
             # A seed of its own, from its content: what an input gets must not depend on what the cache had.
             seed=[seed + int(digests[index][:8], 16) for index in missing],
-            unique=method.spec.unique,
+            **method.spec.decode_options,
         )
     return [file.lists[name] for name in names]
 

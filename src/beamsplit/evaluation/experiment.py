@@ -28,10 +28,14 @@ from beamsplit.errors import ArgumentError
 from beamsplit.evaluation.methods import Method, Saved, read_methods
 from beamsplit.strategies.defaults import DEFAULTS
 
-__all__ = ["LISTS", "Experiment", "experiment_of", "read_experiment", "read_toml"]
+__all__ = ["LISTS", "SPLITS", "Experiment", "experiment_of", "read_experiment", "read_toml"]
 
 LISTS = ("distinct", "unique", "self-bleu", "vendi", "length", "log-prob")
 """Figures of whole lists that are taken unless an experiment says which."""
+
+
+SPLITS = ("predicted", "people", "length")
+"""Ways to divide inputs: by predicted complexity, by people's scores, by the mean length of references."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +62,8 @@ class Experiment:
     """The fewest tokens of an output."""
     seeds: tuple[int, ...] = (0,)
     """Methods that sample are run once for each, and their figures are the means."""
-    split: bool = False
-    """Whether to give figures by image complexity, too."""
+    split: bool | tuple[str, ...] = False
+    """Whether to give figures by image complexity, too; or the ways to divide inputs, of `SPLITS`."""
     show: tuple[str, ...] | int = 0
     """Inputs whose lists go into the results, by their ids, or so many; with split, so many of each part."""
     cost: Mapping[str, int] | None = None
@@ -138,8 +142,23 @@ def _check_kinds(made: Experiment, source: str) -> None:
             raise ArgumentError(
                 f"{name} in {source} must be a list, not {checks.short_repr(getattr(made, name))}"
             )
+    _check_split(made.split, source)
     if not isinstance(made.show, tuple):
         checks.at_least(f"show in {source}", made.show, 0)
+
+
+def _check_split(split: Any, source: str) -> None:
+    if isinstance(split, tuple):
+        for each in split:
+            if each not in SPLITS:
+                raise ArgumentError(
+                    f"split in {source} names {checks.short_repr(each)}: there are {', '.join(SPLITS)}"
+                )
+    elif not isinstance(split, bool):
+        raise ArgumentError(
+            f"split in {source} must be true, false or a list of {', '.join(SPLITS)}, "
+            f"not {checks.short_repr(split)}"
+        )
 
 
 def _check_cost(cost: Any, source: str) -> None:

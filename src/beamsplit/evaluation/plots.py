@@ -292,7 +292,7 @@ def _complexity(results: RunResults) -> Figure | None:
         _gains(axes, others, [part.by_method for part in parts])
         names = [f"{name}\n({part['items']})" for name, part in results["parts"][by].items()]
         axes.set_xticks(range(len(names)), names)
-        axes.set_title(f"By complexity, {BY.get(by, by)}")
+        axes.set_title(f"By {BY.get(by, by)}")
         axes.set_ylabel(f"{parts[0].title}:\ngain over {first}")
         axes.label_outer()
     _legend(figure, panels[0].lines[1:])

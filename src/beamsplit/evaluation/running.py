@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -33,9 +34,19 @@ from beamsplit.models.complexity import split
 from beamsplit.strategies import Strategy
 from beamsplit.strategies.defaults import BATCH_SIZE
 
-__all__ = ["PARTS", "Prepared", "RunSettings", "decode_method", "lists_of", "prepare", "run"]
+__all__ = [
+    "PARTS",
+    "Prepared",
+    "RunSettings",
+    "decode_method",
+    "lists_of",
+    "model_name",
+    "prepare",
+    "run",
+]
 
 PARTS = ("simple", "average", "complex")
+LENGTHS = ("short", "average", "long")  # what the same parts are called where lengths divide inputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +83,7 @@ def run(
     check_metrics(experiment)
     prepared = prepare(experiment, settings, model)
     task = prepared.task
-    parts = _parts(task) if experiment.split else {}
+    parts = _parts(task, experiment.split) if experiment.split else {}
     chosen = _examples_to_show(experiment.show, task, parts)
     settings.cache.mkdir(parents=True, exist_ok=True)  # if that is refused, better now
     lists = {method.name: lists_of(method, prepared, experiment, settings) for method in experiment.methods}
@@ -83,7 +94,7 @@ def run(
     found: dict[str, Any] = {
         "title": experiment.title or experiment.task,
         "task": Path(experiment.task).name,
-        "model": experiment.model or "none",
+        "model": model_name(experiment.model) or "none",
         "beamsplit": beamsplit.__version__,
         "items": len(task.ids),
         "refused": prepared.refused,
@@ -124,6 +135,11 @@ def _widths(experiment: Experiment, model: StepModel | None) -> dict[str, Any]:
 def _width(strategy: Strategy) -> int:
     plan, runs = strategy.plan(), getattr(strategy, "runs", 1)
     return int(runs * plan.groups * plan.beams_per_group)
+
+
+def model_name(model: str) -> str:
+    """Return the model as results name it: a file without its folder, which says nothing to others."""
+    return Path(model).name if Path(model).suffix == ".safetensors" else model
 
 
 def _cost(experiment: Experiment, prepared: Prepared, settings: RunSettings) -> dict[str, Any]:
@@ -199,20 +215,37 @@ def _accepted(model: Any, task: Task) -> list[int]:
     return accepted
 
 
-def _parts(task: Task) -> dict[str, dict[str, list[int]]]:
-    """Return the inputs of each part: by people's scores if there are any, by predicted ones for pictures."""
-    found = {}
-    if isinstance(task.inputs, Tensor):
-        found["predicted"] = split(Complexity.load().predict(task.inputs))
-    if task.difficulty is not None:
-        found["people"] = split(torch.tensor(task.difficulty))
-    if not found:
-        raise ArgumentError(
-            f"split is for pictures or inputs with a difficulty, and {task.name} has neither: leave it out"
-        )
+def _parts(task: Task, ways: bool | tuple[str, ...]) -> dict[str, dict[str, list[int]]]:
+    """Return the inputs of each part, by each way to divide them; True is by complexity, as far as known."""
+    known = {
+        "predicted": isinstance(task.inputs, Tensor),
+        "people": task.difficulty is not None,
+        "length": task.has_references,
+    }
+    if not isinstance(ways, tuple):
+        ways = tuple(by for by in ("predicted", "people") if known[by])
+        if not ways:
+            raise ArgumentError(
+                f"split is for pictures or inputs with a difficulty, and {task.name} has neither: "
+                "leave it out"
+            )
+    for by in ways:
+        if not known[by]:
+            raise ArgumentError(f"split names {by!r}, which is not known of {task.name}: leave it out")
+    return {by: _parts_by(by, task) for by in ways}
+
+
+def _parts_by(by: str, task: Task) -> dict[str, list[int]]:
+    match by:
+        case "predicted":
+            names = split(Complexity.load().predict(task.inputs))
+        case "people":
+            names = split(torch.tensor(task.difficulty))
+        case _:
+            names = split([fmean(len(text.split()) for text in texts) for texts in task.references])
+    labels = dict(zip(PARTS, LENGTHS if by == "length" else PARTS, strict=True))
     return {
-        by: {part: [index for index, name in enumerate(names) if name == part] for part in PARTS}
-        for by, names in found.items()
+        label: [index for index, name in enumerate(names) if name == part] for part, label in labels.items()
     }
 
 

@@ -16,13 +16,14 @@ from beamsplit import checks
 from beamsplit.diversity import Diversity
 from beamsplit.diversity.names import make_term, read_term
 from beamsplit.errors import ArgumentError, ModelError
-from beamsplit.huggingface.model import Prompt, TransformersModel, real_ends
+from beamsplit.huggingface.model import Observer, Prompt, TransformersModel, real_ends
 from beamsplit.huggingface.output import OutputRecorder, Returned, make_output
 from beamsplit.huggingface.processors import Processors, stop_by
 from beamsplit.huggingface.sampling import warn_of_unasked_sampling
 from beamsplit.huggingface.scoring import AsIn455, GenerationScorer
 from beamsplit.hypotheses import Hypotheses, Hypothesis
 from beamsplit.search.plan import Strategy
+from beamsplit.search.softening import soften_answer
 from beamsplit.search.step import Step
 from beamsplit.search.stopping import Settled
 from beamsplit.strategies import DiverseBeamSearch, DiverseSampling, LateBranching
@@ -46,6 +47,7 @@ def diverse_beam_search(
     return_per_group: int | None = None,
     diversity: str | Diversity = "hamming",
     unique: bool = False,
+    model_temperature: float = 1.0,
     seed: int | Sequence[int] | None = None,
     on_step: Callable[[Step], object] | None = None,
     **model_kwargs: Any,
@@ -63,6 +65,9 @@ def diverse_beam_search(
         diversity: a term, or its name, perhaps with settings: "hamming", "cumulative:temperature=2", "ngram",
             or "embedding" (with the model's own embeddings of the tokens that it outputs).
         unique: return no sequence twice; look on for the next best.
+        model_temperature: the model's logits are divided by it before the search, with or without sampling
+            (`temperature` is for do_sample=True, and comes on top). `scores` and `sequences_scores` are of
+            the softened model, `log_probs` of the model itself.
         seed: for do_sample=True; by default drawn from torch's generator, which `set_seed` controls.
         on_step: called after every step with a `beamsplit.Step`, whose `hypotheses` are the lists so far.
 
@@ -88,8 +93,11 @@ def diverse_beam_search(
     prompt = Prompt(input_ids, model_kwargs, processors, generation_config, _rows_an_input(generation_config))
     prompts = prompt.input_ids[prompt.rows]
     scorer = _scorer(generation_config, length_penalty, early_stopping, asked.groups)
-    recorder = OutputRecorder(asked.beams, asked.groups, bool(prompt.processors), scorer, generation_config)
-    door = TransformersModel(model, lambda inputs: inputs, observer=recorder.observer)
+    softened = checks.positive("model_temperature", model_temperature) != 1
+    guided = bool(prompt.processors) or softened
+    recorder = OutputRecorder(asked.beams, asked.groups, guided, scorer, generation_config)
+    observer = _softened(recorder.observer, model_temperature) if softened else recorder.observer
+    door = TransformersModel(model, lambda inputs: inputs, observer=observer)
     strategy = _strategy(door, asked, generation_config, diversity, sampling)
     search = beamsplit.steps(
         door,
@@ -100,6 +108,7 @@ def diverse_beam_search(
         stop=stop_by(stopping_criteria, prompts),
         scorer=scorer,
         unique=unique,
+        model_temperature=model_temperature,
         return_per_group=return_per_group,
         seed=_seed(seed, sampling),
     )
@@ -176,6 +185,13 @@ def _all_returned(
     """Return the best of a list; its order is that of the scorer already."""
     made = [Returned(h, float(scorer.final(torch.tensor(h.log_prob), len(h.tokens))), ()) for h in found]
     return _filled_up(made[: asked.sequences], input_index, asked, "that differ")
+
+
+def _softened(observer: Observer | None, temperature: float) -> Observer | None:
+    """Return an observer that is shown the model's answers at this temperature."""
+    if observer is None:
+        return None
+    return lambda logits, answer: observer(logits, soften_answer(answer, temperature))
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ class Searcher:
 
     def options_of(self, spec: StrategySpec) -> dict[str, Any]:
         """Return the options of `decode` for one of the strategies."""
-        return {**self.options, "unique": spec.unique, "return_per_group": spec.return_per_group}
+        return {**self.options, **spec.decode_options}
 
     def finish(self, found: Hypotheses) -> Hypotheses:
         """Return a list of the search in the order that was asked for, or those that are chosen of it."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OPTIONS", "StrategySpec", "Widths", "strategy_named_by", "table_of_widths"]
 
-OPTIONS = ("strategy", "mmi", "unique")
+OPTIONS = ("strategy", "mmi", "unique", "model_temperature")
 """The keys of a strategy's table that are not settings of its class."""
 
 
@@ -105,6 +105,8 @@ class StrategySpec:
     """Settings of `AntiLanguageModel`, if the model is guided by that."""
     unique: bool = False
     """Whether groups leave out what an earlier one has found."""
+    model_temperature: float = 1.0
+    """What the model's logits are divided by, before the strategy sees them."""
     return_per_group: int | None = None
     """How many outputs of each group are returned; None: all."""
 
@@ -122,6 +124,7 @@ class StrategySpec:
                 diversity=None if diversity is None else read_term(diversity),
                 mmi=table.get("mmi", entry.mmi),
                 unique=table.get("unique", False),
+                model_temperature=table.get("model_temperature", 1.0),
             )
             made._check()
         return made
@@ -134,6 +137,7 @@ class StrategySpec:
         settings: Mapping[str, Any] | None = None,
         *,
         unique: bool = False,
+        model_temperature: float = 1.0,
         return_per_group: int | None = None,
     ) -> StrategySpec:
         """Return a strategy of these widths; `settings` are its own, such as temperature or rate.
@@ -150,7 +154,8 @@ class StrategySpec:
         if one_a_group:
             widths = replace(widths, beams_per_group=return_per_group or widths.beams_per_group)
         _check_settings(name, settings or {}, own_settings(name))
-        made = cls.of_table({**table_of_widths(name, widths), **(settings or {}), "unique": unique})
+        alike = {"unique": unique, "model_temperature": model_temperature}
+        made = cls.of_table({**table_of_widths(name, widths), **(settings or {}), **alike})
         if return_per_group is None or one_a_group:
             return made
         count = return_per_group if entry.per_group else return_per_group * widths.groups
@@ -182,6 +187,15 @@ class StrategySpec:
         return AntiLanguageModel(model, language_model, **self.mmi)
 
     @property
+    def decode_options(self) -> dict[str, Any]:
+        """The options of `decode` that belong to it."""
+        return {
+            "unique": self.unique,
+            "model_temperature": self.model_temperature,
+            "return_per_group": self.return_per_group,
+        }
+
+    @property
     def samples(self) -> bool:
         """Whether another seed gives other outputs."""
         return STRATEGIES[self.strategy].samples
@@ -202,6 +216,7 @@ class StrategySpec:
             "mmi": self.mmi,
             # Only if so, since caches know strategies by their descriptions.
             **({"unique": True} if self.unique else {}),
+            **({} if self.model_temperature == 1 else {"model_temperature": self.model_temperature}),
             **({} if self.return_per_group is None else {"return_per_group": self.return_per_group}),
         }
 
@@ -224,6 +239,8 @@ class StrategySpec:
             )
         if self.diversity is not None:
             parts.append(write_term(self.diversity))
+        if self.model_temperature != 1:
+            parts.append(f"model temperature {self.model_temperature:g}")
         if self.return_per_group is not None:
             best = "the best" if self.return_per_group == 1 else f"the best {self.return_per_group}"
             parts.append(f"{best} of each group" if entry.per_group else best)
@@ -235,6 +252,12 @@ class StrategySpec:
             _check_mmi(self.mmi)
         if not isinstance(self.unique, bool):
             raise ArgumentError(f"unique must be true or false, not {self.unique!r}")
+        checks.positive("model_temperature", self.model_temperature)
+        if self.model_temperature != 1 and STRATEGIES[self.strategy].exact_sampling:
+            raise ArgumentError(
+                f"{self.strategy} draws the model's own samples, which model_temperature="
+                f"{self.model_temperature:g} would change: leave it out, or use sampling"
+            )
         for each in fields(strategy_class(self.strategy)):
             required = each.default is MISSING and each.default_factory is MISSING
             if required and each.name not in self.settings:

@@ -54,6 +54,12 @@ class SearchRequest(_Strict):
         description="Settings of its own: temperature, top_k, top_p, min_p, rate; of branching, strength.",
     )
     unique: bool = Field(False, description="Leave out outputs that an earlier group has found.")
+    model_temperature: float = Field(
+        1.0,
+        ge=_MIN_SETTING,
+        le=1_000,
+        description="What the model's logits are divided by before the search.",
+    )
 
     def spec(self, defaults: Widths) -> StrategySpec:
         """Return the strategy, with the defaults for what is left out."""
@@ -61,8 +67,13 @@ class SearchRequest(_Strict):
         given: dict[str, Any] = {name: getattr(self, name) for name in names}
         given = {name: value for name, value in given.items() if value is not None}
         strategy = check_strategy_name(self.strategy or strategy_named_by(given, STRATEGY))
-        widths = replace(defaults, **given)
-        return StrategySpec.of_widths(strategy, widths, self.settings, unique=self.unique)
+        return StrategySpec.of_widths(
+            strategy,
+            replace(defaults, **given),
+            self.settings,
+            unique=self.unique,
+            model_temperature=self.model_temperature,
+        )
 
 
 class PictureRequest(_Strict):

@@ -39,7 +39,7 @@ class _Search:
             spec.make(model),
             max_length=job.max_length,
             seed=job.seed,
-            unique=spec.unique,
+            **spec.decode_options,
         )
         self._recorder = Recorder(getattr(model, "to_text", None), spec.title)
 

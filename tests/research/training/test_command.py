@@ -16,7 +16,7 @@ import torch
 import beamsplit
 from beamsplit.models import Captioner, PictureSizes, Questioner, Translator, TranslatorSizes, load, storage
 from data import write
-from research.data import read_features, write_features
+from research.data import read_described, read_features, write_features
 from research.training import command
 from research.training.captioner import CaptionerSettings, ConsensusSettings, QuestionerSettings
 from research.training.loop import Recipe
@@ -229,6 +229,55 @@ def test_the_captioner_goes_part_of_the_way_to_consensus(
     assert torch.allclose(weights[0.25], 0.75 * weights[0.0] + 0.25 * imitation, atol=1e-3)
 
 
+def test_imitation_alone(run: Run, tmp_path: Path) -> None:
+    """The captioner as it is before the training for consensus, and no trace of that training."""
+    options = ("--epochs", "1", "--teachers", "0", "--whole-features")
+    assert run("captioner", *options, "--until", "imitation") == 0
+    work, out = tmp_path / "captioner-work", tmp_path / "captioner.safetensors"
+    assert out.read_bytes() == (work / "imitation.safetensors").read_bytes()
+    assert {each.name for each in work.iterdir()} == {"imitation.safetensors", "student.state"}
+    assert run("captioner", *options, "--until", "consensus", out=tmp_path / "whole") == 0
+    assert run("captioner", *options, out=tmp_path / "default") == 0
+    assert (tmp_path / "default").read_bytes() == (tmp_path / "whole").read_bytes() != out.read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["captioner", "questioner"])
+@pytest.mark.parametrize(("option", "same"), [("--smoothing", "0.1"), ("--dropout", "0.1")])
+def test_other_smoothing_and_dropout(kind: str, option: str, same: str, run: Run, tmp_path: Path) -> None:
+    """They replace the recipe's, and what is the recipe's own changes nothing."""
+    common = ["--epochs", "1", "--whole-features"]
+    if kind == "captioner":
+        common += ["--teachers", "0", "--until", "imitation"]
+    else:
+        assert run("captioner", "--epochs", "1", "--teachers", "0", "--whole-features") == 0
+        common += ["--captioner", str(tmp_path / "captioner.safetensors")]
+    for name, more in (("recipe", ()), ("same", (option, same)), ("none", (option, "0"))):
+        assert run(kind, *common, *more, work=tmp_path / name, out=tmp_path / f"{name}.st") == 0
+    recipe, again, none = ((tmp_path / f"{name}.st").read_bytes() for name in ("recipe", "same", "none"))
+    assert recipe == again != none
+
+
+def test_captions_cut_after_a_few_words(run: Run, data: Path, tmp_path: Path) -> None:
+    short = tmp_path / "short"
+    options = ["--data", str(data), "--out", str(short)]
+    assert command.main(["shorten", *options, "--words", "2"]) == 0
+    cut = [each.texts for each in read_described(short / "captions" / "coco.valid.jsonl.gz")]
+    assert cut[:2] == [("a a", "one a"), ("a b", "one b")]
+    rest = "questions/vqg.test.jsonl.gz"
+    assert (short / rest).read_bytes() == (data / rest).read_bytes()
+    assert run("captioner", "--epochs", "1", "--teachers", "0", "--until", "imitation", data=short) == 0
+    words = Captioner.from_file(tmp_path / "captioner.safetensors").words
+    assert words.id("one") is not None
+    assert words.id("table") is None
+
+
+def test_a_folder_of_short_captions_that_exists(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = command.main(["shorten", "--data", str(data), "--out", str(tmp_path)])
+    assert refused(capsys, code) == f"{tmp_path} exists: give a folder that does not"
+
+
 @pytest.mark.parametrize("kind", ["translator", "captioner"])
 def test_a_stopped_command_goes_on(
     kind: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -354,6 +403,16 @@ def test_numbers_below_one(option: str, value: str, run: Run, tmp_path: Path) ->
     assert not (tmp_path / "translator.safetensors").exists()
 
 
+@pytest.mark.parametrize("value", ["1", "-0.1", "much"])
+def test_no_share(value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for option in ("--smoothing", "--dropout"):
+        with pytest.raises(SystemExit) as caught:
+            command.main(["captioner", f"{option}={value}"])
+        assert caught.value.code == 2
+        last = capsys.readouterr().err.splitlines()[-1]
+        assert last.endswith(f"argument {option}: {value!r} is no number from 0 to below 1")
+
+
 def test_a_folder_to_write_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         command.main(["translator", "--out", str(tmp_path)])
@@ -403,7 +462,7 @@ def test_a_first_try_with_few_examples_does_not_pass_for_the_run(
 
 # Help
 
-KINDS = ["translator", "captioner", "questioner", "complexity", "vectors", "features", "figures"]
+KINDS = ["translator", "captioner", "questioner", "complexity", "vectors", "features", "shorten", "figures"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
