@@ -39,6 +39,8 @@ class Hypothesis:
 class Hypotheses(Sequence[Hypothesis]):
     """The outputs for one input, by log-probability as the scorer sees it; `groups` has them by score.
 
+    Lists of `LateBranching` are in the order of choice instead: the first few of them differ most.
+
     Of equals in a group, the one that the search ranked first comes first.
 
     >>> list_ = Hypotheses([Hypothesis((5, 2), -1.5, -1.5), Hypothesis((4, 2), -0.5, -2.0, group=1)])
@@ -54,7 +56,7 @@ class Hypotheses(Sequence[Hypothesis]):
 
     @classmethod
     def ordered(cls, hypotheses: Iterable[Hypothesis], ranks: Iterable[int] | None = None) -> Hypotheses:
-        """Return a list in the order given: a scorer may rank by more than log-probability.
+        """Return a list in the order given: not all are ranked by log-probability.
 
         `ranks` say which of two equals in a group comes first; by default, the one that stands first.
         """
@@ -65,7 +67,7 @@ class Hypotheses(Sequence[Hypothesis]):
 
     @property
     def best(self) -> Hypothesis:
-        """The first: the likeliest, unless a length-normalising scorer had a say."""
+        """The first: the likeliest, unless a length-normalising scorer or `LateBranching` had a say."""
         if not self._all:
             raise ArgumentError(
                 "there is no best hypothesis in an empty list: the search found no output that is allowed "

@@ -141,7 +141,8 @@ def late_branching(
 
     Args:
         num_beams: how many outputs to look for, all different; a beam search of the same width costs as much.
-        num_return_sequences: how many of them to return, best first; by default all.
+        num_return_sequences: how many of them to return, in the order of choice: the first few are likely and
+            different too. By default all.
         length_penalty: as ever; see `GenerationScorer`.
         strength: what it costs to say what other outputs say; see `beamsplit.LateBranching`.
         on_step: called after every step with a `beamsplit.Step`, whose `hypotheses` are the lists so far.
@@ -182,7 +183,7 @@ def late_branching(
 def _all_returned(
     found: Sequence[Hypothesis], input_index: int, asked: _Request, scorer: GenerationScorer
 ) -> list[Returned]:
-    """Return the best of a list; its order is that of the scorer already."""
+    """Return the first of a list, in its order."""
     made = [Returned(h, float(scorer.final(torch.tensor(h.log_prob), len(h.tokens))), ()) for h in found]
     return _filled_up(made[: asked.sequences], input_index, asked, "that differ")
 

@@ -27,11 +27,13 @@ class LateBranching:
 
     The price is `strength` times what a token of the first output costs on average, in log-probability. So
     one strength suits models that are sure of themselves and models that are not. That is for lists of 20
-    outputs: in shorter lists the price is higher, and in longer ones lower, by the root of their length.
+    outputs: in shorter lists the price is higher, and in longer ones lower, by the root of their length. If
+    the first output has fewer than nine tokens, the price is lower in proportion.
 
-    Outputs are in groups of one, in the order in which they were chosen. The first is that of a beam search
-    of `beams` beams, whatever the others are; by default there are a fifth as many beams as outputs, and two
-    at least. If there are fewer different outputs than were asked for, the list is shorter.
+    A list is in the order of choice, so that the first few outputs are likely and different too. Each is a
+    group of its own. The first is that of a beam search of `beams` beams, whatever the others are; by
+    default there are a fifth as many beams as outputs, and two at least. If there are fewer different
+    outputs than were asked for, the list is shorter.
     """
 
     outputs: int

@@ -12,7 +12,6 @@ from beamsplit.search.branching.choice import Choice, Chooser
 from beamsplit.search.branching.explorer import Explorer
 from beamsplit.search.branching.rounds import Round
 from beamsplit.search.branching.tree import NOTHING, Outputs
-from beamsplit.search.results import rank_by
 
 __all__ = ["Lists"]
 
@@ -23,6 +22,10 @@ each token that a list of the first output would have."""
 
 _USUAL_COUNT = 20
 """The outputs of a list whose price is the strength itself. Who looks at fewer wants them to differ more."""
+
+
+_SHORT = 9
+"""Outputs of fewer tokens pay less, in proportion: there are few of them, so likely ones share more."""
 
 
 class Lists:
@@ -48,7 +51,8 @@ class Lists:
         explorer.tree.prefixes.is_open[~exists[explorer.tree.prefixes.input]] = False
         self._length = torch.where(exists, outputs.length[self._first], 1)
         cost = (-outputs.log_prob[self._first]).clamp(min=0) / self._length
-        self._price = strength * (_USUAL_COUNT / count) ** 0.5 * cost
+        shortness = (self._length / _SHORT).clamp(max=1)
+        self._price = strength * (_USUAL_COUNT / count) ** 0.5 * shortness * cost
         options = explorer.setting.options
         self._chooser = Chooser(count, self._price, options.ranking, options.max_length, explorer.base)
 
@@ -94,8 +98,10 @@ class Lists:
         return self._keys[:size]
 
     def _hypotheses(self, outputs: Outputs, choice: Choice, doubt: list[bool]) -> list[Hypotheses]:
-        """Return what was chosen, in the order of the whole list. The order of choice is that of groups."""
-        rank = rank_by(self._explorer.setting.options.ranking)
+        """Return what was chosen, in the order of choice, so that the first few are a list of few.
+
+        By log-probability, the first few would be near copies of each other.
+        """
         tokens = self._explorer.tree.spell(outputs)
         log_prob, ended = outputs.log_prob.tolist(), outputs.ended.tolist()
         lists = []
@@ -107,7 +113,7 @@ class Lists:
                 for group, (place, value) in enumerate(zip(places, values, strict=True))
                 if place != NOTHING
             ]
-            lists.append(Hypotheses.ordered(sorted(chosen, key=lambda h: -rank(h))))
+            lists.append(Hypotheses.ordered(chosen))
         return lists
 
 
