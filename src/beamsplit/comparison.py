@@ -48,6 +48,7 @@ class ComparedList:
         ]
         return {
             "title": self.title,
+            "asked": self.hypotheses.asked,
             "distinct": self.distinct,
             "repeats": self.repeats,
             "hypotheses": entries,

@@ -12,7 +12,7 @@ from torch import Tensor
 from beamsplit import checks
 from beamsplit.continuing import Continuation, Notebook, run, run_async
 from beamsplit.errors import ArgumentError
-from beamsplit.hypotheses import Results
+from beamsplit.hypotheses import Hypotheses, Results
 from beamsplit.model import StepModel, check_model, end_of, joinable
 from beamsplit.options import DecodeOptions, OptionArguments, shows_options
 from beamsplit.progress import Bar, Progress
@@ -150,7 +150,7 @@ def groups(
         found = decode(model, inputs, strategy, resumable=True, **options)
         for group in itertools.count() if found else ():
             found = found if group < together else found.more(model)
-            yield _only(found, group)
+            yield _only(found, group, max(together, group + 1))
 
     return each()
 
@@ -166,7 +166,7 @@ def groups_async(
         found = await decode_async(model, inputs, strategy, resumable=True, **options)
         for group in itertools.count() if found else ():
             found = found if group < together else await found.more_async(model)
-            yield _only(found, group)
+            yield _only(found, group, max(together, group + 1))
 
     return each()
 
@@ -179,9 +179,14 @@ def _groups_together(model: StepModel, strategy: Strategy, options: OptionArgume
     return extensible.group_count
 
 
-def _only(found: Results, group: int) -> Results:
-    """Return the outputs of one group."""
-    return Results(each.only(i for i, h in enumerate(each) if h.group == group) for each in found)
+def _only(found: Results, group: int, groups: int) -> Results:
+    """Return the outputs of one of so many groups, of which as much is asked as of each other."""
+
+    def of_group(each: Hypotheses) -> Hypotheses:
+        places = [index for index, hypothesis in enumerate(each) if hypothesis.group == group]
+        return each.only(places, asked=None if each.asked is None else each.asked // groups)
+
+    return Results(map(of_group, found))
 
 
 def _notebook(

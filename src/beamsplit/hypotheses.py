@@ -41,26 +41,34 @@ class Hypotheses(Sequence[Hypothesis]):
 
     Lists of `LateBranching` are in the order of choice instead: the first few of them differ most.
 
-    Of equals in a group, the one that the search ranked first comes first.
+    Of equals in a group, the one that the search ranked first comes first. A list may fall short of what was
+    `asked`: see `missing` and `repeats`. Two lists are equal if their outputs are.
 
     >>> list_ = Hypotheses([Hypothesis((5, 2), -1.5, -1.5), Hypothesis((4, 2), -0.5, -2.0, group=1)])
     >>> list_.best.tokens, len(list_), list_.groups[0][0].tokens
     ((4, 2), 2, (5, 2))
     """
 
-    __slots__ = ("_all", "_ranks")
+    __slots__ = ("_all", "_asked", "_ranks")
 
-    def __init__(self, hypotheses: Iterable[Hypothesis] = ()) -> None:
+    def __init__(self, hypotheses: Iterable[Hypothesis] = (), *, asked: int | None = None) -> None:
         self._all = tuple(sorted(hypotheses, key=lambda h: -h.log_prob))
         self._ranks = tuple(range(len(self._all)))  # of each, in its group: breaks ties
+        self._asked = asked
 
     @classmethod
-    def ordered(cls, hypotheses: Iterable[Hypothesis], ranks: Iterable[int] | None = None) -> Hypotheses:
+    def ordered(
+        cls,
+        hypotheses: Iterable[Hypothesis],
+        ranks: Iterable[int] | None = None,
+        *,
+        asked: int | None = None,
+    ) -> Hypotheses:
         """Return a list in the order given: not all are ranked by log-probability.
 
         `ranks` say which of two equals in a group comes first; by default, the one that stands first.
         """
-        made = cls()
+        made = cls(asked=asked)
         made._all = tuple(hypotheses)
         made._ranks = tuple(range(len(made._all)) if ranks is None else ranks)
         return made
@@ -83,21 +91,43 @@ class Hypotheses(Sequence[Hypothesis]):
         return tuple(tuple(h for h, _ in ranked if h.group == g) for g in range(count))
 
     @property
+    def asked(self) -> int | None:
+        """How many outputs were asked for; None if that is not known, as of a part of a list."""
+        return self._asked
+
+    @property
+    def missing(self) -> int:
+        """How many outputs fewer there are than were asked for.
+
+        >>> Hypotheses([Hypothesis((5, 2), -1.5, -1.5)], asked=3).missing
+        2
+        """
+        return 0 if self._asked is None else max(0, self._asked - len(self._all))
+
+    @property
+    def repeats(self) -> int:
+        """How many outputs read as an earlier one does: those that `distinct` leaves out."""
+        return len(self._all) - len(self.distinct())
+
+    @property
     def texts(self) -> tuple[str | None, ...]:
         return tuple(h.text for h in self._all)
 
     def with_text(self, detokenise: Callable[[tuple[int, ...]], str]) -> Hypotheses:
         """Return the same list with `text` filled in from the tokens."""
-        return Hypotheses.ordered([replace(h, text=detokenise(h.tokens)) for h in self._all], self._ranks)
+        spoken = [replace(h, text=detokenise(h.tokens)) for h in self._all]
+        return Hypotheses.ordered(spoken, self._ranks, asked=self._asked)
 
     def sorted_by(self, values: Sequence[float]) -> Hypotheses:
         """Return the same list in the order of these numbers, one for each: the highest first."""
-        return self.only(sorted(range(len(self._all)), key=lambda index: -values[index]))
+        order = sorted(range(len(self._all)), key=lambda index: -values[index])
+        return self.only(order, asked=self._asked)
 
-    def only(self, indices: Iterable[int]) -> Hypotheses:
-        """Return the outputs at these places of the list, in this order."""
+    def only(self, indices: Iterable[int], *, asked: int | None = None) -> Hypotheses:
+        """Return the outputs at these places of the list, in this order; `asked` is of the new list."""
         places = list(indices)
-        return Hypotheses.ordered([self._all[i] for i in places], [self._ranks[i] for i in places])
+        chosen = [self._all[i] for i in places]
+        return Hypotheses.ordered(chosen, [self._ranks[i] for i in places], asked=asked)
 
     def distinct(self) -> Hypotheses:
         """Return the list with each text once, where it stands first; without texts, each token sequence.
@@ -108,23 +138,28 @@ class Hypotheses(Sequence[Hypothesis]):
         for hypothesis, rank in zip(self._all, self._ranks, strict=True):
             content = hypothesis.tokens if hypothesis.text is None else hypothesis.text
             first.setdefault(content, (hypothesis, rank))
-        return Hypotheses.ordered([h for h, _ in first.values()], [rank for _, rank in first.values()])
+        ranks = [rank for _, rank in first.values()]
+        return Hypotheses.ordered([h for h, _ in first.values()], ranks, asked=self._asked)
 
     def _repr_html_(self) -> str:
         """Return a table, for notebooks."""
         rows = (f"<tr><td>{h.log_prob:.2f}</td><td>{h.group}</td>{_cell(h)}</tr>" for h in self._all)
         head = "<tr><th>log-probability</th><th>group</th><th>output</th></tr>"
-        return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
+        size, whole = _size(self), _count(len(self), "output")
+        short = "" if size == whole else f"<p>{size}</p>"
+        return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>{short}"
 
     def to_json(self, **options: Any) -> str:
-        """Return it as JSON; `options` go to `json.dumps`."""
+        """Return its outputs as a JSON list, without what was `asked`; `options` go to `json.dumps`."""
         return json.dumps([asdict(h) for h in self._all], **options)
 
     @classmethod
-    def from_json(cls, text: str) -> Hypotheses:
-        """Read what `to_json` wrote."""
+    def from_json(cls, text: str, *, asked: int | None = None) -> Hypotheses:
+        """Read what `to_json` wrote; `asked` is how many outputs were asked for, if that is known."""
         with _reading("a JSON list of hypotheses"):
-            return _from_entries(json.loads(text))
+            if asked is not None and type(asked) is not int:
+                raise TypeError(f"asked is {asked!r}")
+            return _from_entries(json.loads(text), asked)
 
     @overload
     def __getitem__(self, index: int) -> Hypothesis: ...
@@ -156,7 +191,7 @@ class Hypotheses(Sequence[Hypothesis]):
             _cut(f"  {value:>{width}}  group {h.group}  ", _quoted(h))
             for value, h in zip(values, shown, strict=True)
         ]
-        return "\n".join([f"Hypotheses: {_count(len(self), 'output')}", *lines, *_more(len(self), "output")])
+        return "\n".join([f"Hypotheses: {_size(self)}", *lines, *_more(len(self), "output")])
 
 
 class Results(list[Hypotheses]):
@@ -286,7 +321,7 @@ def _cell(hypothesis: Hypothesis) -> str:
 
 
 def _summary(index: int, found: Hypotheses) -> str:
-    line = f"  {index}: {_count(len(found), 'output')}"
+    line = f"  {index}: {_size(found)}"
     return _cut(f"{line}, best {found.best.log_prob:.2f} ", _quoted(found.best)) if found else line
 
 
@@ -301,6 +336,19 @@ def _quoted(hypothesis: Hypothesis) -> str:
 def _cut(head: str, text: str) -> str:
     line = head + text
     return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 3]}..."
+
+
+def _size(found: Hypotheses) -> str:
+    """Return how many outputs there are, and by how much that falls short of what was asked, if known.
+
+    >>> hypothesis = Hypothesis((5, 2), -1.5, -1.5)
+    >>> _size(Hypotheses([hypothesis], asked=1)), _size(Hypotheses([hypothesis, hypothesis], asked=3))
+    ('1 output', '2 outputs of the 3 asked for, 1 of them different')
+    """
+    short = f" of the {found.asked} asked for" if found.missing else ""
+    repeats = 0 if found.asked is None else found.repeats
+    same = f", {len(found) - repeats} of them different" if repeats else ""
+    return f"{_count(len(found), 'output')}{short}{same}"
 
 
 def _count(number: int, noun: str) -> str:
@@ -326,8 +374,8 @@ def _entries(value: Any) -> list[Any]:
     return value
 
 
-def _from_entries(value: Any) -> Hypotheses:
-    return Hypotheses.ordered([_from_entry(entry) for entry in _entries(value)])
+def _from_entries(value: Any, asked: int | None = None) -> Hypotheses:
+    return Hypotheses.ordered([_from_entry(entry) for entry in _entries(value)], asked=asked)
 
 
 _KINDS = {

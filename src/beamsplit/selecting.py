@@ -121,7 +121,8 @@ def select(
     >>> select(found, 2, by="mbr").texts, select(found, 2, by="k-medoids").texts
     (('a red boat', 'a red boat sails'), ('a red boat', 'some green tree'))
     """
-    return found.only(choose(found, count, by=by, diversity=diversity, similarity=similarity, unique=unique))
+    chosen = choose(found, count, by=by, diversity=diversity, similarity=similarity, unique=unique)
+    return found.only(chosen, asked=count)
 
 
 def choose(

@@ -398,6 +398,26 @@ def test_a_model_of_ones_own(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     )
 
 
+def test_a_list_that_falls_short_says_so(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There are three outputs of one token."""
+    monkeypatch.setenv("COLUMNS", "160")
+    (tmp_path / "own.py").write_text(OWN)
+    command = ("generate", "--model", f"{tmp_path / 'own.py'}:make", "xyz", "--max-length", "1")
+    (line,) = entries(capsys, *command, "--outputs", "5")
+    assert (line["asked"], len(line["hypotheses"]), line["repeats"]) == (5, 3, 0)
+    assert (line["beside"]["asked"], len(line["beside"]["hypotheses"])) == (5, 3)
+    said = "3 different outputs of the 5 asked for"
+    assert printed(capsys, *command, "--outputs", "5", "--table").count(said) == 2
+    assert "asked for" not in printed(capsys, *command, "--outputs", "3", "--table", "--alone")
+    alike = printed(capsys, *command, "-g", "3", "-b", "1", "-s", "0", "--table", "--alone")
+    more = "2 more have the same text as one of these (see --strength, --unique)"
+    assert f"1 different output of the 3 asked for; {more}" in alike
+    chosen = printed(capsys, *command, "--outputs", "5", "--select", "4", "--table", "--alone")
+    assert "3 different outputs of the 4 asked for" in chosen
+
+
 def test_a_model_of_ones_own_that_fails(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     failing = OWN.replace("super().start(", "super().begin(")
     (tmp_path / "own.py").write_text(failing)

@@ -11,7 +11,7 @@ import pytest
 from beamsplit import DiverseBeamSearch, cli, decode
 from beamsplit.models import load
 from cli.commands import entries, give_stdin, printed, refusal
-from cli.decoding import OPTIONS, TEXTS, names, read, texts_of
+from cli.decoding import OPTIONS, TEXTS, names, read, stop_after, texts_of
 
 
 def test_a_list_for_each_line_in_their_order(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -165,7 +165,10 @@ def test_lines_that_cannot_be_read_have_an_error_and_the_others_go_on(
     (folder / "in.txt").write_bytes(good * 3 + b"caf\xe9 au lait\n" + good * 2)
     assert cli.main(["decode", "in.txt", *OPTIONS]) == 2
     shown = capsys.readouterr()
-    assert shown.err == 'beamsplit: 1 line could not be decoded: see their "error"\n'
+    assert shown.err == (
+        "beamsplit: of 5 lists, 5 have outputs that read the same\n"
+        'beamsplit: 1 line could not be decoded: see their "error"\n'
+    )
     lines = [json.loads(line) for line in shown.out.splitlines()]
     assert ["hypotheses" in line for line in lines] == [True, True, True, False, True, True]
     assert lines[3] == {
@@ -242,3 +245,60 @@ def test_what_is_no_text_is_named_before_a_model_is_loaded(
     (folder / "in.txt.gz").write_bytes(gzip.compress(b"text\n" * 9)[:-9])
     line = refusal(capsys, "decode", "in.txt.gz", "--model", "there is no such model")
     assert line.startswith("in.txt.gz is a broken gzip file: ")
+
+
+OWN = """
+import torch
+from beamsplit.testing import MarkovModel
+
+class Words(MarkovModel):
+    end = 3
+
+    def start(self, texts):
+        return super().start(torch.tensor([3 * ("stop" in text) for text in texts]))
+
+    def to_text(self, tokens):
+        return " ".join("abc."[i] for i in tokens)
+
+def make():
+    return Words(torch.tensor([[0.1, 0.7, 0.2, 0.0]] * 3 + [[0.1, 0.7, 0.0, 0.2]]).log())
+"""
+
+
+def test_the_last_line_counts_lists_that_fall_short(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one token there are three outputs; a blank line and an error have no list that could be short."""
+    (folder / "own.py").write_text(OWN)
+    (folder / "in.txt").write_bytes(b"one\n\ntwo\nthree\n\xe9\nfour\n")
+    command = ["decode", "in.txt", "-m", "own.py:make", "--max-length", "1", "--batch-size", "1"]
+
+    def told(*options: str) -> str:
+        assert cli.main([*command, *options]) == 2
+        first, *errors = capsys.readouterr().err.splitlines()
+        assert errors in ([], ['beamsplit: 1 line could not be decoded: see their "error"'])
+        return first.removeprefix("beamsplit: ")
+
+    assert told("--outputs", "5") == "of 4 lists, 4 have fewer outputs than the 5 asked for"
+    assert told("--outputs", "3") == '1 line could not be decoded: see their "error"'
+    assert told("-g", "2", "-b", "1", "-s", "0") == "of 4 lists, 4 have outputs that read the same"
+    both = "of 4 lists, 4 have fewer outputs than the 8 asked for and 4 have outputs that read the same"
+    assert told("-g", "2", "-b", "4", "-s", "0") == both
+    assert told("--outputs", "5", "--select", "4") == "of 4 lists, 4 have fewer outputs than the 4 asked for"
+    with monkeypatch.context() as patch:  # those that an earlier run has found count too
+        stop_after(2, patch)
+        assert cli.main([*command, "--outputs", "5", "-o", "out.jsonl"]) == 130
+    capsys.readouterr()
+    assert told("--outputs", "5", "-o", "out.jsonl") == (
+        "of 4 lists, 4 have fewer outputs than the 5 asked for"
+    )
+
+
+def test_a_list_without_any_output_is_short(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "own.py").write_text(OWN.replace("0.1, 0.7, 0.2, 0.0", "0.0, 0.0, 0.0, 1.0"))
+    (folder / "in.txt").write_text("one\n\n")
+    options = ("--min-length", "2", "--max-length", "2", "--outputs", "2")
+    assert cli.main(["decode", "in.txt", "-m", "own.py:make", *options]) == 0
+    shown = capsys.readouterr()
+    assert [json.loads(line)["hypotheses"] for line in shown.out.splitlines()] == [[], []]
+    assert shown.err == "beamsplit: of 1 list, 1 has fewer outputs than the 2 asked for\n"

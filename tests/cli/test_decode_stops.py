@@ -167,7 +167,10 @@ def test_errors_count_after_another_batch_size(
         assert cli.main([*command, "1"]) == 130
     assert "with 42 of 44 lines done" in capsys.readouterr().err
     assert cli.main([*command, "1"]) == 2
-    assert capsys.readouterr().err == 'beamsplit: 1 line could not be decoded: see their "error"\n'
+    assert capsys.readouterr().err == (
+        "beamsplit: of 43 lists, 43 have outputs that read the same\n"
+        'beamsplit: 1 line could not be decoded: see their "error"\n'
+    )
 
 
 @contextmanager
@@ -397,7 +400,9 @@ def test_the_bar_moves_with_every_batch(
     monkeypatch.setattr("beamsplit.progress.monotonic", lambda: next(seconds))
     for more in ((), ("-o", "out.jsonl")):
         assert cli.main(["decode", "in.txt", *OPTIONS, "--batch-size", "2", *more]) == 0
-        told = [line.partition(" (")[0] for line in capsys.readouterr().err.splitlines()]
+        *bars, last = capsys.readouterr().err.splitlines()
+        assert last == "beamsplit: of 5 lists, 3 have outputs that read the same"
+        told = [line.partition(" (")[0] for line in bars]
         assert set(told) <= {"decode: 2 of 5", "decode: 4 of 5", "decode: 5 of 5"}
         assert len(told) >= 2
 

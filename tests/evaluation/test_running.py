@@ -355,3 +355,34 @@ def test_what_a_model_lacks_is_said_before_anything_is_decoded(tmp_path: Path) -
             RunSettings(cache=tmp_path / "cache"),
             Untouchable(torch.eye(3).log_softmax(1)),
         )
+
+
+def test_lists_that_fall_short_are_counted_and_told(tmp_path: Path) -> None:
+    """`numbers` has three outputs of one token; groups without a penalty all find the likeliest."""
+    found = figures_of(
+        tmp_path,
+        {
+            "task": write_numbers(tmp_path),
+            "model": "numbers",
+            "max_length": 1,
+            "methods": {
+                "LB": {"strategy": "branching", "outputs": 5},
+                "BS": {"strategy": "bs", "beams": 3},
+                "DBS": {"strategy": "dbs", "groups": 2, "beams_per_group": 1, "strength": 0.0},
+                "chosen": {"strategy": "bs", "beams": 3, "select": {"count": 2}},
+            },
+        },
+        numbers(),
+    )
+    assert found["shortfalls"] == {
+        "LB": {"asked": 5, "lists": 3, "short": 3, "repetitive": 0},
+        "BS": {"asked": 3, "lists": 3, "short": 0, "repetitive": 0},
+        "DBS": {"asked": 2, "lists": 3, "short": 0, "repetitive": 3},
+        "chosen": {"asked": 2, "lists": 3, "short": 0, "repetitive": 0},
+    }
+    assert (
+        "\n\nLists with fewer outputs than were asked for: 3 of 3 for LB (5 asked for). "
+        "Lists with outputs that read the same: 3 of 3 for DBS.\n"
+    ) in markdown(found)
+    del found["shortfalls"]  # as in results from before they were counted
+    assert "asked for" not in markdown(found)

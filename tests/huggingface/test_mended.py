@@ -21,10 +21,10 @@ from transformers import (
 )
 
 from beamsplit import ArgumentError, DiverseBeamSearch, ModelError, decode
-from beamsplit.huggingface import diverse_beam_search, from_transformers
+from beamsplit.huggingface import diverse_beam_search, from_transformers, late_branching
 from huggingface import models
 from huggingface.calls import GROUPS, assert_same, ours, outputs, own
-from huggingface.models import EOS, OLD, PAD, Case, build, case, tokenizer
+from huggingface.models import EOS, OLD, PAD, VOCABULARY, Case, build, case, tokenizer
 from huggingface.test_processors import PROCESSORS
 
 STRATEGY = DiverseBeamSearch(groups=2, beams_per_group=2, strength=0.7)
@@ -203,6 +203,32 @@ def test_a_model_that_keeps_its_state_to_itself_is_refused() -> None:
 def test_samples_that_repeat_are_not_blamed_on_processors() -> None:
     with pytest.warns(UserWarning, match="hypotheses that differ where 4 were asked for"):
         ours(case("gpt2"), **GROUPS, do_sample=True, top_k=1, unique=True)
+
+
+def test_one_warning_tells_of_all_inputs_with_too_few_outputs() -> None:
+    two = case("gpt2")
+    batch = two.inputs["input_ids"].shape[0]
+    assert batch > 1
+    with pytest.warns(UserWarning, match="asked for") as told:
+        found = ours(two, **GROUPS, do_sample=True, top_k=1, unique=True)
+    said = [str(each.message) for each in told if "asked for" in str(each.message)]
+    assert len(said) == 1
+    assert f"were asked for ({batch} of {batch} inputs have too few): " in said[0]
+    assert len(found.sequences) == 4 * batch
+    assert (found.groups == -1).sum() == (found.sequences_scores == -torch.inf).sum() >= batch
+
+
+def test_late_branching_tells_of_too_few_outputs_and_fills_up() -> None:
+    """Of one token there are as many outputs as tokens."""
+    one = case("gpt2")
+    batch, most = one.inputs["input_ids"].shape[0], VOCABULARY + 4
+    settings = {"num_beams": most, "max_new_tokens": 1, "return_dict_in_generate": True}
+    with pytest.warns(UserWarning, match=rf"hypotheses that differ where {most} were asked for \("):
+        found = one.model.generate(**one.inputs, custom_generate=late_branching, **settings)
+    assert len(found.sequences) == most * batch
+    empty = found.sequences_scores == -torch.inf
+    assert empty.sum() >= 4 * batch
+    assert bool((found.groups[empty] == -1).all())
 
 
 def test_more_groups_than_beams_names_two_ways_out_or_one() -> None:

@@ -188,6 +188,17 @@ def test_what_people_will_wonder_about_is_said(capsys: pytest.CaptureFixture[str
     assert "1 of 1 items have the same list twice" in told
 
 
+def test_lists_that_fall_short_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    lists = ListPair(("a", "b"), ("0",), [("x", "x", "y")], [("z", "y")], [Source(text="input")])
+    make_plan(lists, votes=1, annotators=1, shown=3)
+    assert capsys.readouterr().err.splitlines() == [
+        "1 of 1 lists of a show a text twice",
+        "1 of 1 lists of b have fewer outputs than the 3 to be shown",
+    ]
+    make_plan(lists, votes=1, annotators=1, shown=2, unique=True)
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

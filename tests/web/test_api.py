@@ -125,6 +125,13 @@ def test_trees_and_recordings_only_if_asked_for(client: TestClient) -> None:
     assert recording.hypotheses == expected(StrategySpec.of_widths("bs", DEFAULTS["translator"].widths))
 
 
+def test_a_list_that_falls_short_says_what_was_asked_for(client: TestClient) -> None:
+    same = {"strategy": "dbs", "groups": 3, "beams_per_group": 1, "strength": 0}
+    short, full = decode(client, searches=[same, {"strategy": "bs"}])["columns"]
+    assert (short["asked"], len(short["hypotheses"]), short["repeats"]) == (3, 1, 2)
+    assert (full["asked"], len(full["hypotheses"])) == (6, 6)
+
+
 def test_several_lists_say_what_only_they_have(client: TestClient) -> None:
     left, right = decode(client)["columns"]
     texts = {each["text"] for each in left["hypotheses"]}

@@ -93,7 +93,8 @@ def decode(
 
     Every line has its line in the result. A blank line has an empty list of "hypotheses". A line that cannot
     be decoded has an "error" instead of "hypotheses"; the others are decoded all the same, and the exit code
-    is 2.
+    is 2. A line on standard error says how many lists have fewer outputs than were asked for, and how many
+    have two that read the same.
 
     With --out, the result appears when it is complete. Until then FILE.part has all that is done, and the
     same command resumes it, whatever has stopped it.
@@ -111,7 +112,7 @@ def decode(
     """  # noqa: D301 (click wants the character)
     from beamsplit.cli.searching import explained_errors, make_searcher
     from beamsplit.jobs.resuming import PartialResult
-    from beamsplit.jobs.running import WINDOW
+    from beamsplit.jobs.running import WINDOW, ListCounts
 
     part = None if out is None else PartialResult(out, _INSTEAD)
     _check_out(file, part, force)
@@ -124,6 +125,7 @@ def decode(
     tally = Tally()
     with says_what_is_kept(part, tally):
         searcher = make_searcher(model, device, search, compared=False, chat=chat)
+        tally.lists = ListCounts(searcher.asked)
         size = batch_size or searcher.batch_size(BATCH_SIZE)
         inputs = _check_readable(_inputs(file, searcher.takes, out, chat), WINDOW * size)
         job = _Job.of(searcher, inputs, shard, count, size)
@@ -138,6 +140,8 @@ def decode(
                     _check_out(file, part, force)  # again: another run may have ended since
                     part.resume(settings, force)
                     _write(job, part, tally)
+    if shortfall := str(tally.lists or ""):
+        click.echo(f"beamsplit: {shortfall}", err=True)
     if tally.refused:
         lines = "line" if tally.refused == 1 else "lines"
         click.echo(f'beamsplit: {tally.refused} {lines} could not be decoded: see their "error"', err=True)
@@ -229,7 +233,7 @@ def _print(job: _Job, tally: Tally) -> None:
     windows, following = Windows(map(KnownLine, job.lines), job.window), job.first
     with Progress("decode").bar(job.total, shown=not sys.stdout.isatty()) as bar:
         for results in decode_windows(job.searcher, windows, job.batch_size):
-            waiting.update((number, to_json(result)) for number, result in results)
+            waiting.update((each.number, to_json(each.result)) for each in results)
             while following in waiting:
                 sys.stdout.write(waiting.pop(following))
                 following += 1
@@ -243,7 +247,7 @@ def _write(job: _Job, part: PartialResult, tally: Tally) -> None:
     from beamsplit.jobs.running import Windows, decode_windows
     from beamsplit.progress import Progress
 
-    windows = Windows(part.known_lines(job.lines), job.window)
+    windows = Windows(tally.counting_lists(part.known_lines(job.lines)), job.window)
     tally.total, tally.earlier = job.total, windows
     with part.writing() as writer, Progress("decode").bar(job.total, tally.done) as bar:
         for results in decode_windows(job.searcher, windows, job.batch_size):

@@ -133,8 +133,20 @@ def _title(title: str) -> Text:
 
 def _figures(column: ComparedList) -> str:
     figures = " ".join(f"{value:.2f}" for value in column.distinct.values())
-    repeats = f"\n{column.repeats} more have the same text as one of these (see --strength, --unique)"
-    return f"distinct n-grams a word, n=1-4: {figures}{repeats * bool(column.repeats)}\n"
+    return f"distinct n-grams a word, n=1-4: {figures}\n{_shortfall(column)}"
+
+
+def _shortfall(column: ComparedList) -> str:
+    """Return a line about a list that has fewer different outputs than were asked for; else nothing."""
+    found, repeats = column.hypotheses, column.repeats
+    parts = []
+    if found.missing:
+        outputs = "output" if len(found) == 1 else "outputs"
+        parts.append(f"{len(found)} different {outputs} of the {found.asked} asked for")
+    if repeats:
+        have = "has" if repeats == 1 else "have"
+        parts.append(f"{repeats} more {have} the same text as one of these (see --strength, --unique)")
+    return f"{'; '.join(parts)}\n" if parts else ""
 
 
 def _marked(text: str, spans: Sequence[tuple[int, int]]) -> Text:

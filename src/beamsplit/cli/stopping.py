@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic
@@ -15,7 +15,7 @@ import click
 
 if TYPE_CHECKING:
     from beamsplit.jobs.resuming import PartialResult
-    from beamsplit.jobs.running import LineResult, Windows
+    from beamsplit.jobs.running import KnownLine, LineResult, ListCounts, Windows
 
 __all__ = ["Tally", "says_what_is_kept"]
 
@@ -32,6 +32,8 @@ class Tally:
     """How many lines there are, if that is known."""
     earlier: Windows | None = None
     """What an earlier run has done, of the lines that were read so far."""
+    lists: ListCounts | None = None
+    """How many lists fall short, those of an earlier run included."""
     own_done: int = 0
     own_refused: int = 0
 
@@ -39,6 +41,19 @@ class Tally:
         """Count results."""
         self.own_done += len(results)
         self.own_refused += sum(each.refused for each in results)
+        for each in results:
+            self._add_list(each.result, each.blank)
+
+    def counting_lists(self, lines: Iterable[KnownLine]) -> Iterator[KnownLine]:
+        """Pass lines on, and count the lists that an earlier run has found."""
+        for each in lines:
+            if each.result is not None:
+                self._add_list(each.result, each.line.given.blank)
+            yield each
+
+    def _add_list(self, result: Mapping[str, Any], blank: bool) -> None:
+        if self.lists is not None and not blank:
+            self.lists.add(result)
 
     @property
     def done(self) -> int:

@@ -23,6 +23,7 @@ __all__ = [
     "Table",
     "about",
     "about_refused",
+    "about_shortfalls",
     "column_table",
     "cost_table",
     "example_blocks",
@@ -122,6 +123,7 @@ def page(results: RunResults) -> list[Block]:
     blocks += [Paragraph(legend(results))] if legend(results) else []
     blocks += [oracle_table(results, metric) for metric in text_metrics(results)]
     blocks += [list_table(results), list_table(results, corpus=True)]
+    blocks += [Paragraph(about_shortfalls(results))] if about_shortfalls(results) else []
     for by in results["parts"]:
         blocks += [Heading(f"By {BY[by]}", 3), Paragraph(_GAINS), *_part_tables(results, by)]
     if "cost" in results:
@@ -214,6 +216,24 @@ def _about_repeats(results: RunResults) -> list[str]:
         f"Some lists repeat themselves: the share of different outputs is {_joined(low)}. More strength "
         "makes lists more diverse, and `--unique` (in a file, `unique = true`) leaves repeats out."
     ]
+
+
+def about_shortfalls(results: RunResults) -> str:
+    """Return which methods have lists that fall short of what was asked, or repeat themselves."""
+    found: Mapping[str, Any] = results.get("shortfalls", {})
+    short = [
+        f"{each['short']} of {each['lists']} for {name} ({each['asked']} asked for)"
+        for name, each in found.items()
+        if each["short"]
+    ]
+    repetitive = [
+        f"{each['repetitive']} of {each['lists']} for {name}"
+        for name, each in found.items()
+        if each["repetitive"]
+    ]
+    sentences = [f"Lists with fewer outputs than were asked for: {_joined(short)}."] if short else []
+    sentences += [f"Lists with outputs that read the same: {_joined(repetitive)}."] if repetitive else []
+    return " ".join(sentences)
 
 
 def _joined(parts: Sequence[str]) -> str:

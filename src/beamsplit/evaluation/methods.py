@@ -59,18 +59,15 @@ class Selection:
 
     def of_list(self, found: Hypotheses) -> Hypotheses:
         """Return the outputs that are chosen, in the order of the list."""
-        return found.only(
-            sorted(
-                choose(
-                    found,
-                    self.count,
-                    by=self.by,
-                    diversity=self.diversity,
-                    similarity=SIMILARITIES[self.similarity](),
-                    unique=self.unique,
-                )
-            )
+        chosen = choose(
+            found,
+            self.count,
+            by=self.by,
+            diversity=self.diversity,
+            similarity=SIMILARITIES[self.similarity](),
+            unique=self.unique,
         )
+        return found.only(sorted(chosen), asked=self.count)
 
 
 @lru_cache(1)
@@ -98,6 +95,11 @@ class Method:
         """Return the model that is decoded, which may be a guided one, and the strategy."""
         where = f"methods.{self.name}"
         return self.spec.guide(model, where), self.spec.make(model, where)
+
+    @property
+    def asked(self) -> int:
+        """How many outputs are asked for of each input."""
+        return self.spec.asked if self.select is None else self.select.count
 
     @property
     def description(self) -> dict[str, Any]:

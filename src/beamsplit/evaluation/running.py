@@ -112,6 +112,7 @@ def run(
             name: _extremes(len(example.hypotheses) for run in runs for example in run)
             for name, runs in lists.items()
         },
+        "shortfalls": {method.name: _shortfall(method, lists[method.name]) for method in experiment.methods},
         "signatures": signatures(scores),
         "figures": figures(scores, range(len(task.ids)), settings.draws),
         "parts": {by: by_part(scores, rows, settings.draws) for by, rows in parts.items()},
@@ -314,6 +315,21 @@ def _text(text: str | None, tokens: tuple[int, ...]) -> str:
 def _extremes(counts: Iterable[int]) -> dict[str, int]:
     found = list(counts)
     return {"fewest": min(found), "most": max(found)}
+
+
+def _shortfall(method: Method | Saved, runs: Sequence[Sequence[Example]]) -> dict[str, int | None]:
+    """Return how many of a method's lists have fewer outputs than were asked for, and how many have repeats.
+
+    What was asked for is not known of lists that were made elsewhere.
+    """
+    asked = method.asked if isinstance(method, Method) else None
+    lists = [example.hypotheses for run in runs for example in run]
+    return {
+        "asked": asked,
+        "lists": len(lists),
+        "short": 0 if asked is None else sum(len(each) < asked for each in lists),
+        "repetitive": sum(len(set(each)) < len(each) for each in lists),
+    }
 
 
 def _oracles(asked: Sequence[int], lists: ListsByMethod) -> tuple[int, ...]:

@@ -64,7 +64,8 @@ def diverse_beam_search(
         return_per_group: so many of each group, in the order of the groups, instead.
         diversity: a term, or its name, perhaps with settings: "hamming", "cumulative:temperature=2", "ngram",
             or "embedding" (with the model's own embeddings of the tokens that it outputs).
-        unique: return no sequence twice; look on for the next best.
+        unique: return no sequence twice; look on for the next best. If an input has fewer than are asked for,
+            its last sequences are empty, with a score of -inf, and a warning says so.
         model_temperature: the model's logits are divided by it before the search, with or without sampling
             (`temperature` is for do_sample=True, and comes on top). `scores` and `sequences_scores` are of
             the softened model, `log_probs` of the model itself.
@@ -116,11 +117,9 @@ def diverse_beam_search(
         recorder.keep(step)
         if on_step is not None:
             on_step(step)
-    returned = [
-        _returned(found, input_index, asked, unique, recorder)
-        for input_index, found in enumerate(step.hypotheses)
-    ]
-    return make_output(model, prompts, returned, recorder)
+    reason = "that differ" if unique else "that logits processors and constraints allow"
+    lists = [_returned(found, index, asked, recorder) for index, found in enumerate(step.hypotheses)]
+    return make_output(model, prompts, _filled_up(lists, asked, reason), recorder)
 
 
 def late_branching(
@@ -146,6 +145,9 @@ def late_branching(
         length_penalty: as ever; see `GenerationScorer`.
         strength: what it costs to say what other outputs say; see `beamsplit.LateBranching`.
         on_step: called after every step with a `beamsplit.Step`, whose `hypotheses` are the lists so far.
+
+    If an input has fewer different outputs than that, its last sequences are empty, with a score of -inf, and
+    a warning says so.
 
     It never samples, whatever the model's generation config says. All other settings are those of `generate`.
     Returns sequences, or, with return_dict_in_generate=True, its output for beams with `log_probs` besides
@@ -176,16 +178,14 @@ def late_branching(
             on_step(step)
     asked = _Request(outputs, outputs, (), returned if returned > 1 else outputs, None)
     recorder = OutputRecorder(outputs, outputs, False, scorer, generation_config)
-    lists = [_all_returned(list(found), index, asked, scorer) for index, found in enumerate(step.hypotheses)]
-    return make_output(model, prompts, lists, recorder)
+    lists = [_first_returned(found, asked, scorer) for found in step.hypotheses]
+    return make_output(model, prompts, _filled_up(lists, asked, "that differ"), recorder)
 
 
-def _all_returned(
-    found: Sequence[Hypothesis], input_index: int, asked: _Request, scorer: GenerationScorer
-) -> list[Returned]:
+def _first_returned(found: Hypotheses, asked: _Request, scorer: GenerationScorer) -> list[Returned]:
     """Return the first of a list, in its order."""
     made = [Returned(h, float(scorer.final(torch.tensor(h.log_prob), len(h.tokens))), ()) for h in found]
-    return _filled_up(made[: asked.sequences], input_index, asked, "that differ")
+    return made[: asked.sequences]
 
 
 def _softened(observer: Observer | None, temperature: float) -> Observer | None:
@@ -331,31 +331,34 @@ def _refuse(config: Any, on_step: Any) -> None:
 
 
 def _returned(
-    found: Hypotheses, input_index: int, asked: _Request, unique: bool, recorder: OutputRecorder
+    found: Hypotheses, input_index: int, asked: _Request, recorder: OutputRecorder
 ) -> list[Returned]:
-    """Return the hypotheses of one input that are to be returned, in their order."""
+    """Return the hypotheses of one input to be returned, in their order; all if there are too few."""
     groups = [[recorder.trace(h, input_index) for h in group] for group in found.groups]
-    count = sum(len(group) for group in groups)
-    reason = "that differ" if unique else "that logits processors and constraints allow"
     every = [each for group in groups for each in group]
-    if count < asked.sequences:
-        return _filled_up(every, input_index, asked, reason)
-    return every if asked.per_group is not None else _best_of_each_first(groups, asked.sequences)
+    if asked.per_group is not None or len(every) < asked.sequences:
+        return every
+    return _best_of_each_first(groups, asked.sequences)
 
 
-def _filled_up(found: list[Returned], input_index: int, asked: _Request, reason: str) -> list[Returned]:
-    """Return as many sequences as were asked for, the last ones empty if there are fewer, with a warning."""
-    if not found:
-        raise ModelError(f"input {input_index} has no hypotheses {reason}: relax them")
-    missing = asked.sequences - len(found)
-    if missing > 0:
+def _filled_up(lists: Sequence[list[Returned]], asked: _Request, reason: str) -> list[list[Returned]]:
+    """Return lists of as many sequences as were asked for. Of those that are short, the last are empty.
+
+    One warning tells of all short lists.
+    """
+    short = [index for index, found in enumerate(lists) if len(found) < asked.sequences]
+    for index in short:
+        if not lists[index]:
+            raise ModelError(f"input {index} has no hypotheses {reason}: relax them")
+    if short:
+        others = f" ({len(short)} of {len(lists)} inputs have too few)" if len(lists) > 1 else ""
         warnings.warn(
-            f"input {input_index} has {len(found)} hypotheses {reason} where {asked.sequences} were asked "
-            "for: the rest of its sequences are empty, with a score of -inf",
-            stacklevel=2,
+            f"input {short[0]} has {len(lists[short[0]])} hypotheses {reason} where {asked.sequences} were "
+            f"asked for{others}: the rest of its sequences are empty, with a score of -inf",
+            stacklevel=3,
         )
     nothing = Returned(Hypothesis((), -torch.inf, -torch.inf, group=-1), -torch.inf, ())
-    return [*found, *[nothing] * missing]
+    return [[*found, *[nothing] * (asked.sequences - len(found))] for found in lists]
 
 
 def _best_of_each_first(groups: Sequence[Sequence[Returned]], count: int) -> list[Returned]:

@@ -123,7 +123,7 @@ class PartialResult:
                     yield KnownLine(line)
                 else:
                     self._check_same(line, entry)
-                    yield KnownLine(line, True, "error" in entry)
+                    yield KnownLine(line, True, "error" in entry, entry)
 
     def _check_same(self, line: InputLine, entry: dict[str, Any]) -> None:
         before = json.dumps({key: value for key, value in entry.items() if key not in RESULT_KEYS})
@@ -182,7 +182,7 @@ class _Writer:
 
     def write(self, results: Iterable[LineResult]) -> None:
         """Write results so that they outlive this program, and every few seconds so that they outlive all."""
-        lines = (f'{{"line": {number + 1}, {to_json(result)[1:]}' for number, result in results)
+        lines = (f'{{"line": {each.number + 1}, {to_json(each.result)[1:]}' for each in results)
         rest = memoryview("".join(lines).encode())
         with _named_errors(self._file.name):
             while rest:

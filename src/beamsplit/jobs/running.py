@@ -7,8 +7,8 @@ batches, so its results are the same to the last bit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,7 +19,7 @@ from beamsplit.jobs.lines import InputLine
 if TYPE_CHECKING:
     from beamsplit.jobs.searching import Searcher
 
-__all__ = ["WINDOW", "KnownLine", "LineResult", "Windows", "decode_windows", "shard_range"]
+__all__ = ["WINDOW", "KnownLine", "LineResult", "ListCounts", "Windows", "decode_windows", "shard_range"]
 
 WINDOW = 16
 """Batches to a window."""
@@ -34,6 +34,8 @@ class KnownLine(NamedTuple):
     done: bool = False
     refused: bool = False
     """Whether that result is an error."""
+    result: dict[str, Any] | None = None
+    """That result, if there is one."""
 
 
 class LineResult(NamedTuple):
@@ -41,11 +43,56 @@ class LineResult(NamedTuple):
 
     number: int
     result: dict[str, Any]
+    blank: bool = False
+    """Whether the line is blank, so that its list is empty."""
 
     @property
     def refused(self) -> bool:
         """Whether it is an error."""
         return "error" in self.result
+
+
+@dataclass
+class ListCounts:
+    """How many lists there are, and how many of them fall short of what was asked."""
+
+    asked: int
+    """How many outputs are asked for of each list."""
+    lists: int = 0
+    short: int = 0
+    """How many of them have fewer outputs."""
+    repetitive: int = 0
+    """How many of them have two outputs that read the same."""
+
+    def add(self, result: Mapping[str, Any]) -> None:
+        """Count the list of a line that is not blank; an error has none."""
+        found = result.get("hypotheses")
+        if found is None:
+            return
+        self.lists += 1
+        self.short += len(found) < self.asked
+        self.repetitive += len({_content(each) for each in found}) < len(found)
+
+    def __str__(self) -> str:
+        """Say what falls short, in a line for people; nothing if nothing does."""
+        counts = {
+            f"fewer outputs than the {self.asked} asked for": self.short,
+            "outputs that read the same": self.repetitive,
+        }
+        parts = [f"{count} {_have(count)} {what}" for what, count in counts.items() if count]
+        return f"of {self.lists} {_lists(self.lists)}, {' and '.join(parts)}" if parts else ""
+
+
+def _have(count: int) -> str:
+    return "has" if count == 1 else "have"
+
+
+def _lists(count: int) -> str:
+    return "list" if count == 1 else "lists"
+
+
+def _content(hypothesis: Mapping[str, Any]) -> object:
+    return tuple(hypothesis["tokens"]) if hypothesis["text"] is None else hypothesis["text"]
 
 
 class Windows:
@@ -105,7 +152,8 @@ def _without_search(lines: Iterable[KnownLine]) -> list[LineResult]:
     """Return the results of lines that no model needs to see."""
     found = ((each.line, each.line.given.fault) for each in lines if not each.done)
     return [
-        LineResult(line.number, _result(line, ArgumentError(fault) if fault else [])) for line, fault in found
+        LineResult(line.number, _result(line, ArgumentError(fault) if fault else []), line.given.blank)
+        for line, fault in found
     ]
 
 

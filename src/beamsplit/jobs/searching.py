@@ -83,6 +83,11 @@ class Searcher:
         methods = [spec.description for spec in self.specs]
         return {"methods": methods, "seed": self.seed, **options, **order, **chosen}
 
+    @property
+    def asked(self) -> int:
+        """How many outputs are asked for of each input, by the first of its strategies."""
+        return self.specs[0].asked if self.selected is None else self.selected[0]
+
     def options_of(self, spec: StrategySpec) -> dict[str, Any]:
         """Return the options of `decode` for one of the strategies."""
         return {**self.options, **spec.decode_options}
@@ -93,7 +98,7 @@ class Searcher:
         if self.selected is None:
             return ordered
         count, by = self.selected
-        return ordered.only(sorted(choose(ordered, count, by=by)))
+        return ordered.only(sorted(choose(ordered, count, by=by)), asked=count)
 
     def batch_size(self, most: int) -> int:
         """Return how many inputs to decode at once where nobody says: `most`, or fewer if that would be slow.

@@ -80,7 +80,8 @@ def snapshot(
         pools = [*left, (inputs, FinishedPool.beside([pool() for pool in now]))]
         if found_before is not None:
             pools = [(of, FinishedPool.beside([found_before.inputs(of), pool])) for of, pool in pools]
-        per_group = setting.options.return_per_group or setting.plan.beams_per_group
-        return assemble(pools, setting.batch, setting.options.ranking, per_group, setting.options.unique)
+        options, plan = setting.options, setting.plan
+        per_group = options.return_per_group or plan.beams_per_group
+        return assemble(pools, setting.batch, options.ranking, plan.groups, per_group, options.unique)
 
     return assembled

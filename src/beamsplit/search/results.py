@@ -24,19 +24,25 @@ class _Entry:
 
 
 def assemble(
-    pools: Iterable[tuple[Tensor, FinishedPool]], batch: int, scorer: Scorer, per_group: int, unique: bool
+    pools: Iterable[tuple[Tensor, FinishedPool]],
+    batch: int,
+    scorer: Scorer,
+    groups: int,
+    per_group: int,
+    unique: bool,
 ) -> list[Hypotheses]:
     """Return the caller's lists: the best `per_group` of each group, in the order of the whole list.
 
     `pools` are given with the inputs [n] of the caller's batch that they belong to.
     """
-    lists = [Hypotheses([]) for _ in range(batch)]
+    asked = groups * per_group
+    lists = [Hypotheses(asked=asked) for _ in range(batch)]
     choose = _choose_unique if unique else _choose
     for inputs, pool in pools:
-        for index, groups in zip(inputs.tolist(), _entries(pool, scorer), strict=True):
-            chosen = sorted(choose(groups, per_group), key=lambda entry: -entry.rank)
+        for index, found in zip(inputs.tolist(), _entries(pool, scorer), strict=True):
+            chosen = sorted(choose(found, per_group), key=lambda entry: -entry.rank)
             ranks = [entry.slot for entry in chosen]
-            lists[index] = Hypotheses.ordered([entry.hypothesis for entry in chosen], ranks)
+            lists[index] = Hypotheses.ordered([entry.hypothesis for entry in chosen], ranks, asked=asked)
     return lists
 
 

@@ -81,7 +81,7 @@ class DivMBest:
         for run in range(memory.runs, self.runs):
             avoid = Avoid(_as_tensor(kept), _as_mask(doubtful, len(kept))) if run else None
             search = lockstep(self.plan(run), every, abilities, avoid)
-            last = yield from _relay(search, _Run(run, steps_before, kept, options), doubtful)
+            last = yield from _relay(search, _Run(run, self.runs, steps_before, kept, options), doubtful)
             if last is None:  # an empty batch
                 return
             kept = _with_best(kept, last, run, options.unique)
@@ -103,6 +103,7 @@ class _Run:
     """One of the runs, and what came before it."""
 
     number: int
+    runs: int  # of the whole search
     steps_before: int
     kept: _Kept
     options: DecodeOptions
@@ -126,7 +127,7 @@ class _Run:
 
     def _lists(self, step: Step) -> list[Hypotheses]:
         rank, kept = rank_by(self.options.ranking), self._kept_after(step)
-        return [Hypotheses.ordered(sorted(each, key=lambda h: -rank(h))) for each in kept]
+        return [Hypotheses.ordered(sorted(each, key=lambda h: -rank(h)), asked=self.runs) for each in kept]
 
 
 def _relay(search: Search, run: _Run, doubtful: set[int]) -> Generator[Ask | Step, Any, Step | None]:

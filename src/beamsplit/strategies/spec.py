@@ -202,9 +202,17 @@ class StrategySpec:
 
     @property
     def outputs(self) -> int:
-        """The number of outputs of each input."""
+        """The number of outputs that each input has before any are left out: see `asked`."""
         entry = STRATEGIES[self.strategy]
         return int(self.settings[entry.width]) * int(self.settings.get(entry.per_group, 1))
+
+    @property
+    def asked(self) -> int:
+        """The number of outputs that are asked for of each input."""
+        if self.return_per_group is None:
+            return self.outputs
+        entry = STRATEGIES[self.strategy]
+        return self.return_per_group * (int(self.settings[entry.width]) if entry.per_group else 1)
 
     @property
     def description(self) -> dict[str, Any]:

@@ -119,6 +119,8 @@ def make_plan(
     items = tuple(map(_make_item, lists.ids, sources, first, second))
     _warn(items)
     one, other = lists.methods
+    _warn_of_shortfalls(one, first, shown)
+    _warn_of_shortfalls(other, second, shown)
     return StudyPlan(first=one, second=other, items=items, checks=check_items(items, attention), **settings)
 
 
@@ -163,6 +165,19 @@ def _warn(items: Sequence[NewItem]) -> None:
             f"{same} of {len(items)} items have the same list twice: votes on them are chance",
             file=sys.stderr,
         )
+
+
+def _warn_of_shortfalls(method: str, lists: Texts, shown: int) -> None:
+    """Warn of lists that have fewer outputs than are to be shown, and of lists that repeat themselves."""
+    short = sum(len(each) < shown for each in lists)
+    repetitive = sum(len(set(each)) < len(each) for each in lists)
+    if short:
+        print(
+            f"{short} of {len(lists)} lists of {method} have fewer outputs than the {shown} to be shown",
+            file=sys.stderr,
+        )
+    if repetitive:
+        print(f"{repetitive} of {len(lists)} lists of {method} show a text twice", file=sys.stderr)
 
 
 def check_items(items: Sequence[NewItem], count: int) -> tuple[NewItem, ...]:

@@ -88,6 +88,7 @@ class Recording:
         return {
             "title": self.title,
             "branches": [asdict(branch) for branch in self.branches],
+            "asked": self.hypotheses.asked,
             "hypotheses": [asdict(hypothesis) for hypothesis in self.hypotheses],
         }
 
@@ -97,7 +98,7 @@ class Recording:
         try:
             content = json.loads(text)
             branches = _checked(tuple(Branch(**each) for each in content["branches"]))
-            hypotheses = Hypotheses.from_json(json.dumps(content["hypotheses"]))
+            hypotheses = Hypotheses.from_json(json.dumps(content["hypotheses"]), asked=content.get("asked"))
             return cls(content["title"], branches, hypotheses)
         except (ValueError, TypeError, KeyError) as error:
             raise ArgumentError(f"not the JSON of a recording: {' '.join(str(error).split())}") from error

@@ -50,6 +50,7 @@ class Distinct(_Exact):
 
 class ColumnInfo(_Exact):
     title: str
+    asked: int | None = Field(description="The number of outputs that were asked for; there may be fewer.")
     distinct: Distinct = Field(description="Distinct n-grams divided by words, for n from 1 to 4.")
     repeats: int = Field(description="The number of outputs left out because another has the same text.")
     hypotheses: list[OutputInfo]
@@ -70,6 +71,7 @@ class BranchInfo(_Exact):
 class RecordingInfo(_Exact):
     title: str
     branches: list[BranchInfo]
+    asked: int | None
     hypotheses: list[dict[str, Any]]
 
 

@@ -54,11 +54,15 @@ class FirstSearch:
                 self._note_totals(event)
                 self.last, event = event, _next(search, None)
                 if event is not None:
-                    yield replace(self.last, assemble=partial(_best, self.last.assemble, self._outputs))
+                    yield self.show(self.last)
             else:
                 event = _next(search, (yield from self._relay(event)))
         if self.last is not None:
             self._finish(self.last.hypotheses)
+
+    def show(self, step: Step) -> Step:
+        """Return a step that shows the best so far."""
+        return replace(step, assemble=partial(_best, step.assemble, self._outputs))
 
     def _relay(self, ask: Ask) -> Generator[Ask, Any, Any]:
         """Pass on what is asked of the model, and put down what it answers about prefixes."""
@@ -154,7 +158,8 @@ def _best(assemble: Callable[[], list[Hypotheses]], count: int) -> list[Hypothes
 
 def _numbered(found: Hypotheses, count: int) -> Hypotheses:
     groups = {h.tokens: group for group, h in enumerate(_by_score(found)[:count])}
-    return Hypotheses.ordered(replace(h, group=groups[h.tokens]) for h in found if h.tokens in groups)
+    best = [replace(h, group=groups[h.tokens]) for h in found if h.tokens in groups]
+    return Hypotheses.ordered(best, asked=count)
 
 
 def _by_score(found: Hypotheses) -> list[Hypothesis]:

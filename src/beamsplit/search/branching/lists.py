@@ -113,7 +113,7 @@ class Lists:
                 for group, (place, value) in enumerate(zip(places, values, strict=True))
                 if place != NOTHING
             ]
-            lists.append(Hypotheses.ordered(chosen))
+            lists.append(Hypotheses.ordered(chosen, asked=self._count))
         return lists
 
 

@@ -38,7 +38,7 @@ def branching(how: Branching, options: DecodeOptions, abilities: Abilities) -> S
     if first.explorer is None or first.last is None:  # an empty batch
         return
     if not len(first.explorer.tree.outputs.input):  # nothing is allowed
-        yield first.last
+        yield first.show(first.last)
         return
     lists = Lists(first.explorer, how.outputs, how.strength, abilities.to_text)
     yield replace(first.last, assemble=lists.freeze())

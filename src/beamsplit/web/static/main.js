@@ -208,20 +208,20 @@ function offerJson() {
   for (const id of ["copy-json", "save-json"]) at(id).disabled = !ready;
 }
 
-function showFound({ columns, tree }) {
+function showFound({ columns, tree }, done) {
   shown = { columns, tree };
   at("save-svg").disabled = false;
-  showColumns(columns, [state.left, state.right].map((name) => strategy(name).groups));
+  showColumns(columns, [state.left, state.right].map((name) => strategy(name).groups), done);
   showTree(tree);
 }
 
 function showStep(step) {
-  showFound(step);
+  showFound(step, false);
   at("progress").textContent = `Step ${step.number + 1}`;
 }
 
 function finish(asked, found) {
-  showFound(found);
+  showFound(found, true);
   at("progress").textContent = "";
   at("status").textContent = summary(found.columns);
   latest = { asked, found };

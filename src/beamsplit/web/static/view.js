@@ -10,24 +10,34 @@ export function make(name, kind = "", ...content) {
   return made;
 }
 
-/** Show both lists; `grouped` says for each whether its groups mean anything. */
-export function showColumns(found, grouped) {
+/** Show both lists; `grouped` says for each whether its groups mean anything, `done` whether the search has ended. */
+export function showColumns(found, grouped, done) {
   const elements = document.querySelectorAll(".column");
-  found.forEach((column, i) => showColumn(elements[i], column, found[1 - i], grouped[i]));
+  found.forEach((column, i) => showColumn(elements[i], column, found[1 - i], grouped[i], done));
 }
 
-function showColumn(element, column, other, grouped) {
+function showColumn(element, column, other, grouped, done) {
   element.querySelector("ol").replaceChildren(...column.hypotheses.map((each, i) => row(each, i, grouped)));
   element.querySelector("dl").replaceChildren(...figures(column, other));
-  element.querySelector(".setting").textContent = setting(column);
+  element.querySelector(".setting").textContent = setting(column, done);
   element.querySelector(".empty").hidden = column.hypotheses.length > 0;
 }
 
-/** Return the settings from the title, and how many outputs are left out. */
-function setting(column) {
+/** Return the settings from the title, by how much a finished list falls short, and how many outputs are left out. */
+function setting(column, done) {
   const [, rest = ""] = column.title.split(/: (.*)/s);
+  const short = done && isShort(column) ? `${count(column)} of the ${column.asked} asked for` : "";
   const more = column.repeats ? `${column.repeats} more read the same` : "";
-  return [rest, more].filter(Boolean).join("; ");
+  return [rest, short, more].filter(Boolean).join("; ");
+}
+
+function isShort(column) {
+  return column.asked !== null && column.hypotheses.length < column.asked;
+}
+
+function count(column) {
+  const { length } = column.hypotheses;
+  return length === 1 ? "1 different output" : `${length} different outputs`;
 }
 
 function row(found, index, grouped) {
@@ -100,8 +110,10 @@ export function summary(columns) {
   const [left, right] = columns;
   const name = (column) => column.title.split(":")[0];
   const alone = (column) => column.hypotheses.filter((each) => each.alone).length;
+  const asked = (column) => (isShort(column) ? ` of the ${column.asked} asked for` : "");
   return (
-    `${name(left)} found ${left.hypotheses.length} outputs and ${name(right)} ${right.hypotheses.length}, ` +
+    `${name(left)} found ${left.hypotheses.length} outputs${asked(left)} and ` +
+    `${name(right)} ${right.hypotheses.length}${asked(right)}, ` +
     `${alone(right)} of them in this list alone.`
   );
 }
