@@ -10,7 +10,7 @@ import argparse
 import sys
 
 import beamsplit
-from beamsplit import BeamSearch, BeamsplitError, DiverseBeamSearch, Hypotheses, Strategy
+from beamsplit import BeamSearch, BeamsplitError, Hypotheses, LateBranching, Strategy
 from beamsplit.models import load, vision
 
 
@@ -20,12 +20,12 @@ def show(title: str, found: Hypotheses) -> None:
         print(f"    {each.log_prob:6.1f}  {each.text}")
 
 
-def describe(pictures: list[str], groups: int, strength: float) -> None:
+def describe(pictures: list[str], outputs: int, strength: float) -> None:
     captioner, questioner, complexity = load("captioner"), load("questioner"), load("complexity")
     features = vision.features(pictures)  # once for all three
     searches: dict[str, Strategy] = {
-        "beam search": BeamSearch(beams=groups),
-        "diverse beam search": DiverseBeamSearch(groups=groups, strength=strength),
+        "beam search": BeamSearch(beams=outputs),
+        "late branching": LateBranching(outputs=outputs, strength=strength),
     }
     for picture, seen, score in zip(pictures, features, complexity.predict(features), strict=True):
         print(f"{picture}: complexity {score:.2f}")
@@ -40,11 +40,11 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("picture", nargs="+")
-    parser.add_argument("--groups", type=int, default=6, help="default: %(default)s")
-    parser.add_argument("--strength", type=float, default=0.5, help="default: %(default)s")
+    parser.add_argument("--outputs", type=int, default=6, help="default: %(default)s")
+    parser.add_argument("--strength", type=float, default=0.8, help="of diversity (default: %(default)s)")
     options = parser.parse_args()
     try:
-        describe(options.picture, options.groups, options.strength)
+        describe(options.picture, options.outputs, options.strength)
     except (BeamsplitError, ImportError) as error:
         print(f"describe.py: {error}", file=sys.stderr)
         return 2

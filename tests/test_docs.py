@@ -40,7 +40,7 @@ def test_the_examples_about_pictures_run() -> None:
     names: dict[str, Any] = {}
     exec("\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)), names)
     assert names["svg"].startswith("<svg ")
-    assert names["diverse"].hypotheses.best.text == "J'ai froid."
+    assert names["late"].hypotheses.best.text == names["diverse"].hypotheses.best.text == "J'ai froid."
     assert "as it grows" in names["so_far"]
 
 
@@ -84,12 +84,14 @@ def test_all_that_a_model_may_offer_is_in_the_table(name: str) -> None:
     assert name in (ROOT / "src" / "beamsplit" / "model.py").read_text(encoding="utf-8")
 
 
-def test_the_picture_is_what_the_command_beside_it_draws(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["tree.svg", "groups.svg"])
+def test_the_picture_is_what_the_command_beside_it_draws(name: str, tmp_path: Path) -> None:
     page = (DOCS / "pictures.md").read_text(encoding="utf-8").replace("\\\n", " ")
-    (command,) = re.findall(r"^ +beamsplit (translate .*)$", page, re.MULTILINE)
-    drawn = tmp_path / "tree.svg"
-    assert cli.main([word if word != "tree.svg" else str(drawn) for word in shlex.split(command)]) == 0
-    assert _said_in(drawn) == _said_in(DOCS / "pictures" / "tree.svg")
+    (command,) = re.findall(rf"^ +beamsplit (translate .* {name})$", page, re.MULTILINE)
+    assert f"](pictures/{name})" in page
+    drawn = tmp_path / name
+    assert cli.main([word if word != name else str(drawn) for word in shlex.split(command)]) == 0
+    assert _said_in(drawn) == _said_in(DOCS / "pictures" / name)
 
 
 def _said_in(picture: Path) -> str:

@@ -23,6 +23,7 @@ from beamsplit import (
     DivMBest,
     Hypotheses,
     Hypothesis,
+    LateBranching,
     Sampling,
     Strategy,
     models,
@@ -42,6 +43,7 @@ STRATEGIES: dict[str, Strategy] = {
     "staggered": DiverseBeamSearch(groups=3, beams_per_group=2, schedule="staggered"),
     "divmbest": DivMBest(runs=3, beams=2),
     "sampling": Sampling(samples=6),
+    "branching": LateBranching(outputs=6),
 }
 
 
@@ -224,7 +226,7 @@ def recordings(draw: st.DrawFn) -> Recording:
             last = born
     ends = draw(st.lists(st.sampled_from(range(len(branches))), max_size=6))
     found = [Hypothesis(tokens[end], -float(i), 0.0, branches[end].group) for i, end in enumerate(ends)]
-    return Recording(draw(st.text(max_size=30)), tuple(branches), Hypotheses(found))
+    return Recording(draw(st.text(max_size=30)), tuple(branches), Hypotheses(found), draw(st.booleans()))
 
 
 def _check(source: str) -> Picture:
@@ -268,7 +270,9 @@ def test_any_recording_makes_a_picture_in_which_nothing_overlaps(
     source = draw(several, dropped=dropped, fold=fold)
     assert source == draw(several, dropped=dropped, fold=fold)
     picture = _check(source)
-    outcomes = sum(len({(h.group, h.tokens) for h in each.hypotheses}) for each in several)
+    outcomes = sum(
+        len({(h.group * (not each.one_tree), h.tokens) for h in each.hypotheses}) for each in several
+    )
     assert len(picture.texts("bs-place")) == len(picture.drawn("bs-leader")) == outcomes
 
 
@@ -307,7 +311,7 @@ def test_kept_branches_are_strong_and_the_others_faint(name: str) -> None:
     picture = Picture(recording.svg())
     spelled: dict[int, tuple[int, ...]] = {}
     for place, branch in enumerate(recording.branches):
-        before = spelled[branch.parent] if branch.time else (branch.group,)
+        before = spelled[branch.parent] if branch.time else (branch.group * (not recording.one_tree),)
         spelled[place] = (*before, branch.token)
     kept = {spelled[place] for place in recording.kept}
     strong, faint = picture.drawn("bs-kept"), picture.drawn("bs-dropped")
@@ -499,6 +503,53 @@ def test_groups_have_names_and_colours_of_their_own() -> None:
     assert [each.attrib["color"] for each in groups] == [*COLOURS, *COLOURS[:2]]
     dashes = [next(each.iter(f"{SVG}path")).get("stroke-dasharray") for each in groups]
     assert dashes == [None] * 6 + [DASHES[1]] * 2
+
+
+def test_groups_that_share_prefixes_make_one_tree() -> None:
+    first, second = (0, ["we", " leave", " now", ""], True), (1, ["we", " go", " now", ""], True)
+    third = (2, ["we", " leave", " soon", ""], True)
+    dropped = (2, ["you", " go"], False)
+    recording = replace(_recording(first, second, third, dropped), one_tree=True)
+    picture = _check(recording.svg())
+    assert not picture.texts("bs-name")
+    assert len(picture.roots) == 1
+    assert [picture.read(place) for place in "123"] == [
+        ["we", "leave", "now"],
+        ["we", "go", "now"],
+        ["we", "leave", "soon"],
+    ]
+    assert _colours_of_words(picture) == {
+        COLOURS[0]: ["we", "you", "leave", "go", "now", "1", "0.00"],  # and what was dropped
+        COLOURS[1]: ["go", "now", "2"],
+        COLOURS[2]: ["soon", "3"],
+    }
+    assert "by hand: one tree, 14 branches. 1. we leave now" in recording.svg()
+    assert Recording.from_json(recording.to_json()).svg() == recording.svg()
+
+
+def _colours_of_words(picture: Picture) -> dict[str, list[str]]:
+    """The words and places of a picture by the colour of the group that they stand in."""
+    found: dict[str, list[str]] = {}
+
+    def look(element: ET.Element, colour: str) -> None:
+        colour = element.get("color", colour)
+        if element.tag == f"{SVG}text" and colour and not (element.text or "").startswith("−"):
+            found.setdefault(colour, []).append(element.text or "")
+        for child in element:
+            look(child, colour)
+
+    look(picture.root, "")
+    return found
+
+
+def test_the_tree_of_late_branching_says_where_each_output_leaves() -> None:
+    recording = _translated("branching")
+    picture = Picture(recording.svg())
+    assert recording.one_tree
+    assert len(picture.roots) == 1
+    prefixes = {h.tokens[: t + 1] for h in recording.hypotheses for t in range(len(h.tokens))}
+    assert len(picture.drawn("bs-kept")) == len(prefixes)  # each once
+    assert {COLOURS[h.group] for h in recording.hypotheses} == set(_colours_of_words(picture))
 
 
 def test_one_group_needs_no_name() -> None:

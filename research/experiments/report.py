@@ -7,6 +7,9 @@ A table of several results has their names behind the columns:
 
 <!-- gains: DBS oracle_cider_d@5,oracle_cider_d@20 coco vqg -->
 <!-- end -->
+
+<!-- overview: coco vqg -->
+<!-- end -->
 """
 
 from __future__ import annotations
@@ -65,8 +68,36 @@ def _gain(figure: Results, first: str, method: str) -> str:
     return f"{before:.{digits}f}, {after:.{digits}f}: {100 * (after / before - 1):+.1f}%{star}"
 
 
+def overview_table(folder: Path, *names: str) -> list[str]:
+    """Return how late branching and DBS compare with beam search: gains, distinct bigrams, different outputs."""
+    late, methods = "late branching", ("BS", "DBS", "late branching")
+    rows = []
+    for name in names:
+        results = _read(folder, name)
+        figures, metric = results["figures"], tables.text_metrics(results)[0]
+        gains = [_percent(figures[f"oracle_{metric}@{k}"], late) for k in (1, 5, 20)]
+        of_dbs = _percent(figures[f"oracle_{metric}@20"], "DBS")
+        distinct = [f"{figures['list_distinct_2'][each]['value']:.3f}" for each in methods]
+        unique = [f"{100 * figures['unique'][each]['value']:.1f}%" for each in methods]
+        rows.append([f"{results['task']} ({results['items']})", *gains, of_dbs, *distinct, *unique])
+    titles = ["first", "best of 5", "best of 20", "DBS: best of 20"]
+    titles += [f"distinct-2: {each}" for each in methods] + [f"different: {each}" for each in methods]
+    return aligned(["test data (inputs)", *titles], rows)
+
+
+def _percent(figure: Results, method: str) -> str:
+    """Return what a method gains over beam search, in percent, with a star if it is beyond chance."""
+    against = figure[method]["against_first"]
+    star = "" if against["low"] <= 0 <= against["high"] else "\\*"
+    return f"{100 * (figure[method]['value'] / figure['BS']['value'] - 1):+.1f}%{star}"
+
+
 def _read(folder: Path, name: str) -> Any:
     return json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+
+
+OF_MANY: dict[str, Callable[..., list[str]]] = {"gains": gains_table, "overview": overview_table}
+"""Tables of several results."""
 
 
 def renew_tables(page: str, folder: Path) -> str:
@@ -74,7 +105,8 @@ def renew_tables(page: str, folder: Path) -> str:
 
     def block(match: re.Match[str]) -> str:
         name, arguments = match["name"], match["what"].split()
-        lines = gains_table(folder, *arguments) if name == "gains" else _lines(folder, name, *arguments)
+        of_many = OF_MANY.get(name)
+        lines = of_many(folder, *arguments) if of_many else _lines(folder, name, *arguments)
         body = "\n".join(lines).strip("\n")
         return f"<!-- {name}: {match['what']} -->\n\n{body}\n\n<!-- end -->"
 

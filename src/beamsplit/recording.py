@@ -71,7 +71,8 @@ class Recorder:
     def recording(self) -> Recording:
         """The recording so far."""
         hypotheses = Hypotheses() if self._step is None else self._step.hypotheses[self._input]
-        so_far = Recording(self._title, tuple(self._branches), hypotheses)
+        one_tree = self._step is not None and self._step.one_tree
+        so_far = Recording(self._title, tuple(self._branches), hypotheses, one_tree)
         return replace(so_far, branches=_with_last_beams(so_far))
 
     def _add_group(self, picks: _GroupPicks) -> None:

@@ -166,7 +166,7 @@ def test_a_table_for_people(capsys: pytest.CaptureFixture[str], monkeypatch: pyt
 def test_a_table_says_that_an_output_is_empty(capsys: pytest.CaptureFixture[str]) -> None:
     outputs = [Hypothesis((2,), -1.0, -1.0, text=""), Hypothesis((5, 6), -2.0, -2.0, group=1, text="\n")]
     lists = compare_lists([("BS", Hypotheses([*outputs, Hypothesis((8, 9), -3.0, -3.0)]))])
-    show_lists("input", lists, "log-prob")
+    show_lists("input", lists, ["log-prob"])
     rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip().startswith("-")]
     assert rows == [["-1.00", "0", "(empty)"], ["-2.00", "1", "(blank)"], ["-3.00", "0", "8", "9"]]
 

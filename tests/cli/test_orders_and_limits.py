@@ -68,8 +68,8 @@ def test_lists_are_in_the_order_that_is_said(
     for order in (None, "score", "log-prob", "mbr"):
         options = () if order is None else ("--order", order)
         line = asked(capsys, model, "--strategy", name, *options)
-        assert line["order"] == (order or "score")
-        if line["order"] != "mbr":
+        assert line["order"] == (order or ("choice" if name == "branching" else "score"))
+        if line["order"] in ("score", "log-prob"):
             power = 1.0 if line["order"] == "score" else 0.0
             assert falls([per_token(each, power) for each in line["hypotheses"]])
 
@@ -89,7 +89,21 @@ def test_a_temperature_of_the_model(name: str, model: str, capsys: pytest.Captur
     )
     limits: dict[str, Any] = {"max_length": 10, "min_length": 2, "no_repeat_ngram": 4}
     (found,) = decode(own, [TEXT], spec.make(own), model_temperature=2.5, **limits)
-    assert [each["tokens"] for each in line["hypotheses"]] == [list(h.tokens) for h in found.distinct()]
+    found = reorder(found, "log-prob").distinct()
+    assert [each["tokens"] for each in line["hypotheses"]] == [list(h.tokens) for h in found]
+
+
+def test_the_order_of_choice_is_that_of_the_search(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (line,) = entries(capsys, "generate", "-m", model, TEXT, "--max-length", "10")
+    groups = [each["group"] for each in line["hypotheses"]]
+    assert (line["order"], groups) == ("choice", sorted(groups))
+    assert line["beside"]["order"] == "score"
+    assert falls([per_token(each) for each in line["beside"]["hypotheses"]])
+    assert not falls([per_token(each) for each in line["hypotheses"]])  # or this would prove nothing
+    table = printed(capsys, "generate", "-m", model, TEXT, "--max-length", "10", "--table")
+    assert table.count("in order of choice: each is likely, and unlike those above it") == 1
+    assert table.count("in order of log-probability per token") == 1
+    assert "group" not in table  # it would count the lines
 
 
 def test_a_temperature_of_the_model_that_is_none(model: str, capsys: pytest.CaptureFixture[str]) -> None:

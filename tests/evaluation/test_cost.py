@@ -54,8 +54,8 @@ def test_ratios_are_taken_within_a_turn(tmp_path: Path, monkeypatch: pytest.Monk
     timed(clock, monkeypatch)
     found = results(tmp_path)["cost"]
     assert found["methods"] == {
-        "narrow": {"seconds": 2, "ratio": {"median": 1, "low": 1, "high": 1}},
-        "wide": {"seconds": 6, "ratio": {"median": 3, "low": 2.5, "high": 4}},
+        "narrow": {"seconds": 2, "ratio": {"median": 1, "low": 1, "high": 1}, "tokens": 0},
+        "wide": {"seconds": 6, "ratio": {"median": 3, "low": 2.5, "high": 4}, "tokens": 0},
     }
     assert (found["turns"], found["inputs"]) == (3, 2)
     assert clock.batches == [2] * 8
@@ -85,6 +85,8 @@ def test_a_real_clock(tmp_path: Path) -> None:
     ratio = cost_of["wide"]["ratio"]
     assert 0 < ratio["low"] <= ratio["median"] <= ratio["high"]
     assert (found["cost"]["device"], found["cost"]["threads"]) == ("cpu", torch.get_num_threads())
+    # Outputs have two tokens: the first is chosen from what the model answers to the start.
+    assert [each["tokens"] for each in cost_of.values()] == [2, 4]
     assert json.loads(json.dumps(found)) == found
     assert "### Cost" in markdown(found)
 
@@ -117,7 +119,7 @@ def test_a_model_that_is_given_is_not_loaded_by_its_name(
 
     monkeypatch.setattr(cost, "ProcessPoolExecutor", never)
     found = results(tmp_path)["cost"]["methods"]
-    assert all(set(each) == {"seconds", "ratio"} for each in found.values())
+    assert all(set(each) == {"seconds", "ratio", "tokens"} for each in found.values())
 
 
 def test_lists_in_files_cost_nothing(tmp_path: Path) -> None:
@@ -158,5 +160,5 @@ def test_memory_is_not_measured_without_resource(tmp_path: Path, monkeypatch: py
     task = write_lines(tmp_path / "mine.jsonl", {"input": "I'm cold.", "references": ["J'ai froid."]})
     content = {"task": str(task), "model": "en-fr", "max_length": 3, "lists": ["length"]}
     found = figures_of(tmp_path, {**content, "methods": METHODS, "cost": {"turns": 1}})
-    assert all(set(each) == {"seconds", "ratio"} for each in found["cost"]["methods"].values())
+    assert all(set(each) == {"seconds", "ratio", "tokens"} for each in found["cost"]["methods"].values())
     assert markdown(found).count("not measured") == 2

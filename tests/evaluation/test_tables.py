@@ -249,13 +249,16 @@ def test_costs() -> None:
         "BS": {
             "seconds": 1.5,
             "ratio": {"median": 1, "low": 1, "high": 1},
+            "tokens": 200,
             "peak_megabytes": 12.4,
         },
-        "DBS": {"seconds": 3.0, "ratio": {"median": 2, "low": 1.9, "high": 2.25}},
+        "DBS": {"seconds": 3.0, "ratio": {"median": 2, "low": 1.9, "high": 2.25}, "tokens": 250},
+        "old": {"seconds": 3.0, "ratio": {"median": 2, "low": 1.9, "high": 2.25}},
     }
     assert cells(cost_table(results(cost={"methods": costs})))[1:] == [
-        ["BS", "1.50 s", "1.00 [1.00-1.00]", "12 MB"],
-        ["DBS", "3.00 s", "2.00 [1.90-2.25]", "not measured"],
+        ["BS", "1.50 s", "1.00 [1.00-1.00]", "1.00", "12 MB"],
+        ["DBS", "3.00 s", "2.00 [1.90-2.25]", "1.25", "not measured"],
+        ["old", "3.00 s", "2.00 [1.90-2.25]", "not measured", "not measured"],
     ]
 
 

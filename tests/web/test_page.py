@@ -13,7 +13,8 @@ from web.doubles import Mute, Shelf, app_with, picture
 
 DONE = "#columns[aria-busy=false]"
 BUSY = "#columns[aria-busy=true]"
-SHORT = "/#model=en-fr&length=7&groups=2"  # outputs that are cut short are found sooner
+USUAL = "/#model=en-fr&length=7"  # outputs that are cut short are found sooner
+SHORT = f"{USUAL}&groups=2&right=dbs"
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +84,48 @@ def test_a_sentence_gets_both_lists(page: Any) -> None:
         "0 of them in this list alone."
     )
     assert not page.complaints
+
+
+def test_the_default_is_late_branching_and_its_controls_alone_are_shown(
+    window: Any, page_server: Server
+) -> None:
+    page = opened(window, page_server.url + USUAL)
+    assert (page.input_value("#left"), page.input_value("#right")) == ("bs", "branching")
+    assert (page.input_value("#outputs"), page.input_value("#price")) == ("6", "0.8")
+    hidden = ("#groups", "#beams", "#strength", "#slider", "#term", "#unique", "#seed", "#temperature")
+    assert not any(page.is_visible(control) for control in hidden)
+    assert page.locator(".column:last-child .setting").inner_text() == (
+        "6 outputs, strength 0.8; in order of choice"
+    )
+    assert len(set(texts(page, "last"))) == 6
+    assert not page.locator("li .group").count()  # it would say the place in the list again
+    ranks = page.locator(".column:last-child li .rank")
+    assert [each.get_attribute("class") for each in ranks.all()] == [f"rank colour-{n}" for n in range(1, 7)]
+    assert page.locator("#tree .bs-root").count() == 2  # one tree for each search
+    assert not page.complaints
+    page.close()
+
+
+def test_outputs_and_the_strength_of_late_branching_can_be_changed(window: Any, page_server: Server) -> None:
+    page = opened(window, f"{page_server.url}/#model=en-fr&length=20")
+    before = texts(page, "last")
+    with page.expect_request("**/api/search") as asked:
+        after(page, lambda: page.locator("#price-slider").fill("0"))
+    assert [each["strength"] for each in asked.value.post_data_json["searches"]] == [3, 0]
+    assert page.input_value("#price") == "0"
+    assert texts(page, "last") != before
+    after(page, lambda: page.fill("#outputs", "4"))
+    assert (len(texts(page, "first")), len(texts(page, "last"))) == (4, 4)
+    again = opened(page.context, page.url)
+    assert (again.input_value("#outputs"), again.input_value("#price")) == ("4", "0")
+    again.close()
+    after(page, lambda: page.select_option("#left", "dbs"))
+    assert (page.input_value("#groups"), page.input_value("#beams")) == ("4", "1")
+    assert page.is_hidden("#outputs")
+    assert page.is_visible("#strength")  # of diverse beam search
+    assert page.locator("#price-label").inner_text() == "Strength of late branching"
+    assert not page.complaints
+    page.close()
 
 
 def test_groups_count_from_nought(page: Any) -> None:
@@ -195,7 +238,7 @@ def test_in_the_middle_of_a_search(browser: Any, page_server: Server) -> None:
         assert file.read().startswith(b"<svg")
     assert page.is_disabled("#copy-json")
     assert page.is_disabled("#save-json")
-    page.fill("#groups", "0")
+    page.fill("#outputs", "0")
     page.wait_for_selector("#error:not([hidden])")
     assert page.get_attribute("#columns", "aria-busy") == "false"
     page.close()

@@ -29,7 +29,7 @@ def program() -> None:
     """Diverse decoding: outputs that are each likely and all different.
 
     \b
-    beamsplit translate "We should leave."      compare beam search and diverse beam search
+    beamsplit translate "We should leave."      compare beam search and late branching
     beamsplit caption photo.jpg                 the same for descriptions of a picture
     beamsplit generate --model NAME "Once"      the same with a Hugging Face model: folder, name or .gguf
     beamsplit decode sentences.txt -o out.jsonl decode every line of a file

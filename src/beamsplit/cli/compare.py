@@ -161,7 +161,7 @@ def generate(
 ) -> None:
     """Continue a PROMPT with a Hugging Face model, or one of your own; or ask a chat model.
 
-    Outputs are in the order of log-probability per token, since by log-probability alone stubs and empty
+    Finished outputs are ranked by log-probability per token, since by log-probability alone stubs and empty
     outputs would come first (see --order). With --chat, eight answers are given: the best of each group.
 
     Hugging Face models need transformers: pip install 'transformers>=4.57,<6'.
@@ -253,7 +253,8 @@ def _show(identity: str, given: Input, searcher: Searcher, found: list[Any], out
 
     titles = [spec.title for spec in searcher.specs]
     lists = compare_lists(list(zip(titles, found, strict=True)))
+    orders = [searcher.order_of(spec) for spec in searcher.specs]
     if for_people(output.as_json, output.as_table):
-        show_lists(given.shown, lists, searcher.order, searcher.selected)
+        show_lists(given.shown, lists, orders, searcher.selected)
     else:
-        show_json(entry(identity, given.shown, lists, searcher.order))
+        show_json(entry(identity, given.shown, lists, orders))

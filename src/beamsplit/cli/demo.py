@@ -1,4 +1,4 @@
-"""`beamsplit demo`: beam search and diverse beam search side by side, in a browser."""
+"""`beamsplit demo`: beam search and late branching side by side, in a browser."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _COUNT = click.IntRange(min=1)
 )
 @click.option("--open", "opens", is_flag=True, help="Open the page in a browser.")
 def demo(host: str, port: int, opens: bool, **options: Any) -> None:
-    """Show beam search and diverse beam search side by side on a web page.
+    """Show beam search and late branching, or any other strategies, side by side on a web page.
 
     The page translates, describes pictures, asks questions about them, and runs the models that you add.
     It comes from this machine alone, and your texts and pictures stay here.

@@ -104,7 +104,7 @@ def evaluate(
     \b
     beamsplit evaluate experiment.toml --limit 200
     beamsplit evaluate experiment.toml --out results/
-    beamsplit evaluate --task my.jsonl --model en-fr --strategies bs,dbs,nucleus
+    beamsplit evaluate --task my.jsonl --model en-fr --strategies bs,branching,dbs
     beamsplit evaluate --task prompts.txt --model path/to/a/transformers/model --strategies bs,dbs
     beamsplit evaluate --task my.jsonl --lists mine=lists.jsonl --lists theirs=others.jsonl --format latex
 

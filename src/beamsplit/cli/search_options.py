@@ -130,6 +130,8 @@ class SearchOptions:
 
     def reorders(self, defaults: Defaults) -> bool:
         """Tell whether lists have to be put into their order, since the search gives them another."""
+        if STRATEGIES[self.strategy(defaults)].chooses:
+            return self.order is not None or self.length_penalty is not None
         order_of_scorer = "log-prob" if self._scorer(defaults) is None else "score"
         return self.order_of_lists(defaults) != (self._order_of_penalty or order_of_scorer)
 
@@ -266,7 +268,8 @@ _OPTIONS = (
         "--order",
         type=click.Choice(ORDERS),
         help="Order of outputs: by log-probability; by score, which is log-probability per token; or by mbr, "
-        "what is most like the other outputs first. Default: log-prob for models of ours, else score.",
+        "what is most like the other outputs first. Default: the order of choice for --strategy branching; "
+        "for others, log-prob with models of ours, else score.",
     ),
     click.option(
         "--select", type=_AT_LEAST_1, metavar="N", help="Choose N outputs of the list, which may be long."
@@ -377,7 +380,7 @@ def with_strategies(help_text: str) -> Callable[[Callable[..., None]], Callable[
             type=float,
             metavar="X",
             help="Strength of the diversity penalty, for diverse strategies; 0 turns it off "
-            f"(default: {_EVALUATE.strength:g}).",
+            f"(default: {_EVALUATE.strength:g}; of branching, 0.8).",
         ),
         click.option(
             "--diversity",

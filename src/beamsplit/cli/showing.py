@@ -34,11 +34,13 @@ def for_people(as_json: bool, as_table: bool) -> bool:
     return as_table or (not as_json and sys.stdout.isatty())
 
 
-def entry(identity: str, shown: str, columns: Sequence[ComparedList], order: str) -> dict[str, Any]:
+def entry(
+    identity: str, shown: str, columns: Sequence[ComparedList], orders: Sequence[str]
+) -> dict[str, Any]:
     """Return a line for JSON: the list that was asked for, and beside it the one that it is compared with."""
-    *others, asked = columns
-    line = {"id": identity, "input": shown, "order": order, **_plain(asked)}
-    return {**line, "beside": _plain(others[0])} if others else line
+    *others, asked = ({"order": order, **_plain(each)} for each, order in zip(columns, orders, strict=True))
+    line = {"id": identity, "input": shown, **asked}
+    return {**line, "beside": others[0]} if others else line
 
 
 def show_json(line: dict[str, Any]) -> None:
@@ -46,13 +48,16 @@ def show_json(line: dict[str, Any]) -> None:
 
 
 def show_lists(
-    shown: str, columns: Sequence[ComparedList], order: str, selected: tuple[int, str] | None = None
+    shown: str,
+    columns: Sequence[ComparedList],
+    orders: Sequence[str],
+    selected: tuple[int, str] | None = None,
 ) -> None:
-    """Print the lists for one input, side by side where there is room."""
+    """Print the lists for one input, each in its order, side by side where there is room."""
     console = Console(highlight=False)
     console.print(Text(shown, style="bold"))
-    looks = _Looks(console, compared=len(columns) > 1, order=order, selected=selected)
-    parts = [_parts(column, looks) for column in columns]
+    looks = _Looks(console, compared=len(columns) > 1, means="score" in orders, selected=selected)
+    parts = [_parts(column, order, looks) for column, order in zip(columns, orders, strict=True)]
     if console.width >= WIDE and len(parts) > 1:
         beside = Table.grid(padding=(0, 3), expand=True)
         for _ in parts:
@@ -76,13 +81,15 @@ class _Looks:
     console: Console
     compared: bool
     """Whether there is another list to compare with."""
-    order: str
+    means: bool
+    """Whether to show the log-probability per token."""
     selected: tuple[int, str] | None
     """How many outputs were chosen of each list, and how."""
 
 
 _ORDERS = {
     "log-prob": "",
+    "choice": "in order of choice: each is likely, and unlike those above it\n",
     "score": "in order of log-probability per token\n",
     "mbr": "in order of likeness to the other outputs (mbr)\n",
 }
@@ -95,20 +102,21 @@ def _order_line(order: str) -> str:
     return _ORDERS[order]
 
 
-def _parts(column: ComparedList, looks: _Looks) -> tuple[RenderableType, ...]:
+def _parts(column: ComparedList, order: str, looks: _Looks) -> tuple[RenderableType, ...]:
     """Return what stands above a list, the list, and what stands below it."""
     chosen = f"chosen by {looks.selected[1]}\n" if looks.selected else ""
-    below = chosen + _order_line(looks.order) + _figures(column)
-    return _title(column.title), _table(column, looks), Text(below, style="dim")
+    below = chosen + _order_line(order) + _figures(column)
+    # In order of choice, the group of an output is its place in the list.
+    groups = len(column.hypotheses.groups) > 1 and order != "choice"
+    return _title(column.title), _table(column, groups, looks), Text(below, style="dim")
 
 
-def _table(column: ComparedList, looks: _Looks) -> Table:
-    several = len(column.hypotheses.groups) > 1
+def _table(column: ComparedList, groups: bool, looks: _Looks) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), expand=True)
     table.add_column("log p", justify="right", no_wrap=True)
-    if looks.order == "score":
+    if looks.means:
         table.add_column("a token", justify="right", no_wrap=True)
-    if several:
+    if groups:
         table.add_column("group", justify="right", no_wrap=True)
     table.add_column("output", ratio=1)
     if looks.compared:
@@ -118,8 +126,8 @@ def _table(column: ComparedList, looks: _Looks) -> Table:
         if not hypothesis.finished:
             text.append("…", style="dim")
         per_token = f"{hypothesis.log_prob / max(len(hypothesis.tokens), 1):.2f}"
-        mean = [per_token] if looks.order == "score" else []
-        group = [_group(hypothesis.group, looks.console)] if several else []
+        mean = [per_token] if looks.means else []
+        group = [_group(hypothesis.group, looks.console)] if groups else []
         mark = ["+" if alone else ""] if looks.compared else []
         table.add_row(f"{hypothesis.log_prob:.2f}", *mean, *group, text, *mark)
     return table

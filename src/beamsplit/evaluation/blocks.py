@@ -312,17 +312,21 @@ def part_table(results: RunResults, by: str, columns: Sequence[str], caption: st
 
 
 def cost_table(results: RunResults) -> Table:
-    """Return a table of time, compared with the first method's, and of peak memory."""
+    """Return a table of time and tokens read, compared with the first method's, and of peak memory."""
+    methods = results["cost"]["methods"]
+    tokens = [each.get("tokens") for each in methods.values()]
     rows = [
         [
             name,
             f"{each['seconds']:.2f} s",
             "{median:.2f} [{low:.2f}-{high:.2f}]".format(**each["ratio"]),
+            f"{each['tokens'] / tokens[0]:.2f}" if tokens[0] and "tokens" in each else "not measured",
             f"{each['peak_megabytes']:.0f} MB" if "peak_megabytes" in each else "not measured",
         ]
-        for name, each in results["cost"]["methods"].items()
+        for name, each in methods.items()
     ]
-    return Table("cost", ["", "time", "relative to the first", "peak memory"], rows)
+    titles = ["", "time", "relative to the first", "tokens read, relative", "peak memory"]
+    return Table("cost", titles, rows)
 
 
 def example_blocks(results: RunResults, shown: int = SHOWN, methods: Collection[str] = ()) -> Iterator[Block]:

@@ -1,4 +1,7 @@
-"""Measure what methods cost: time, taking turns on the same inputs, and memory, each in its own process."""
+"""Measure what methods cost: what they ask of the model, time, and memory.
+
+For time, methods take turns on the same inputs; for memory, each has a process of its own.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,9 @@ import multiprocessing
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -29,7 +33,7 @@ _MEGABYTE = 2**20
 
 
 def cost(experiment: Experiment, model: StepModel, inputs: Inputs, device: str | None) -> dict[str, Any]:
-    """Return for each method its seconds, their ratio to the first method's in that turn, and peak memory.
+    """Return for each method its seconds, their ratio to the first method's, tokens read, and peak memory.
 
     One batch of inputs is decoded. Machines change their pace from minute to minute, so a ratio is taken
     within each turn, and its median and quartiles are returned.
@@ -38,13 +42,18 @@ def cost(experiment: Experiment, model: StepModel, inputs: Inputs, device: str |
     methods = [method for method in experiment.methods if isinstance(method, Method)]
     turns, batch = experiment.cost.get("turns", 7), inputs[: experiment.cost.get("inputs", 32)]
     with Progress("cost").bar(turns * len(methods) + len(methods)) as bar:
+        tokens: dict[str, int] = {}
+        # This turn pays for what is set up once.
+        for method in methods:
+            with _counted(model) as counts:
+                _seconds(model, method, batch, _lengths(experiment))
+            tokens[method.name] = sum(counts)
+            bar.advance()
         seconds: dict[str, list[float]] = {method.name: [] for method in methods}
-        for _ in range(turns + 1):
+        for _ in range(turns):
             for method in methods:
                 seconds[method.name].append(_seconds(model, method, batch, _lengths(experiment)))
                 bar.advance()
-        # The first turn pays for what is set up once.
-        seconds = {name: taken[1:] for name, taken in seconds.items()}
         first = seconds[methods[0].name]
         return {
             "inputs": len(batch),
@@ -55,6 +64,7 @@ def cost(experiment: Experiment, model: StepModel, inputs: Inputs, device: str |
                 method.name: {
                     "seconds": statistics.median(seconds[method.name]),
                     "ratio": _quartiles([a / b for a, b in zip(seconds[method.name], first, strict=True)]),
+                    "tokens": tokens[method.name],
                     **_memory(experiment, method, batch, device),
                 }
                 for method in methods
@@ -78,6 +88,27 @@ def _seconds(model: StepModel, method: Method, inputs: Inputs, lengths: _Lengths
     begin = time.perf_counter()
     decode(guided, inputs, strategy, **method.spec.decode_options, **lengths)
     return time.perf_counter() - begin
+
+
+@contextmanager
+def _counted(model: StepModel) -> Iterator[list[int]]:
+    """Count the tokens that the model reads, step by step: one for each row."""
+    counts: list[int] = []
+    step = model.step
+
+    def counting(tokens: Tensor, state: Any) -> Any:
+        counts.append(len(tokens))
+        return step(tokens, state)
+
+    on_itself = "step" in getattr(model, "__dict__", {})
+    model.step = counting  # type: ignore[method-assign]
+    try:
+        yield counts
+    finally:
+        if on_itself:
+            model.step = step  # type: ignore[method-assign]
+        else:
+            del model.step  # its class has it
 
 
 def _quartiles(ratios: Sequence[float]) -> dict[str, float]:

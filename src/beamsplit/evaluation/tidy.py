@@ -83,7 +83,7 @@ def _against(against: Mapping[str, float]) -> dict[str, float]:
 
 
 def _of_cost(cost: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield time and memory. The interval of a ratio is from the first to the third quartile."""
+    """Yield time, tokens read and memory. The interval of a ratio is from the first to the third quartile."""
     for method, found in cost["methods"].items():
         ratio = found["ratio"]
         yield {"method": method, "figure": "seconds", "value": found["seconds"]}
@@ -94,5 +94,6 @@ def _of_cost(cost: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             "low": ratio["low"],
             "high": ratio["high"],
         }
-        if "peak_megabytes" in found:
-            yield {"method": method, "figure": "peak_megabytes", "value": found["peak_megabytes"]}
+        for figure in ("tokens", "peak_megabytes"):
+            if figure in found:
+                yield {"method": method, "figure": figure, "value": found[figure]}

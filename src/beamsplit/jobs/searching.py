@@ -19,6 +19,7 @@ from beamsplit.model import StepModel
 from beamsplit.ordering import reorder
 from beamsplit.search.plan import Strategy
 from beamsplit.selecting import choose
+from beamsplit.strategies.names import STRATEGIES
 from beamsplit.strategies.spec import StrategySpec
 
 __all__ = ["PreparedSearch", "Searcher"]
@@ -50,7 +51,7 @@ class Searcher:
     """Options of `decode`."""
     seed: int = 0
     order: str = "log-prob"
-    """The order of its lists; see `beamsplit.ordering`."""
+    """What its lists are ordered by, see `beamsplit.ordering`, or "length-penalty X"; but see `order_of`."""
     reordered: bool = False
     """Whether lists have to be put into that order, since the search gives them another."""
     selected: tuple[int, str] | None = None
@@ -92,9 +93,13 @@ class Searcher:
         """Return the options of `decode` for one of the strategies."""
         return {**self.options, **spec.decode_options}
 
+    def order_of(self, spec: StrategySpec) -> str:
+        """Return the order of the lists of one of the strategies: "choice" if it is the strategy's own."""
+        return "choice" if STRATEGIES[spec.strategy].chooses and not self.reordered else self.order
+
     def finish(self, found: Hypotheses) -> Hypotheses:
         """Return a list of the search in the order that was asked for, or those that are chosen of it."""
-        ordered = reorder(found, self.order) if self.reordered else found
+        ordered = _in_order(found, self.order) if self.reordered else found
         if self.selected is None:
             return ordered
         count, by = self.selected
@@ -174,6 +179,13 @@ class Searcher:
         )
         ordered = (each if isinstance(each, ArgumentError) else self.finish(each) for each in lists)
         return dict(zip(taken, ordered, strict=True))
+
+
+def _in_order(found: Hypotheses, order: str) -> Hypotheses:
+    name, _, power = order.partition(" ")
+    if name != "length-penalty":
+        return reorder(found, order)
+    return found.sorted_by([each.log_prob / max(len(each.tokens), 1) ** float(power) for each in found])
 
 
 def _unusable(given: Input) -> list[Hypotheses] | ArgumentError:

@@ -171,11 +171,11 @@ class Captioner(PictureModel):
     def caption(
         self, picture: Picture | Sequence[Picture], strategy: Strategy | None = None, **options: Any
     ) -> Hypotheses | Results:
-        """Return captions of a picture, or of each of a list; by default up to six, by diverse beam search.
+        """Return captions of a picture, or of each of a list; by default up to six, by late branching.
 
         Features [pictures 1280] count as a list.
 
-        Of captions that read the same the likeliest is kept; `beamsplit.decode` returns all. `options` are
+        Of captions that read the same the first is kept; `beamsplit.decode` returns all. `options` are
         those of `decode`, and `batch_size`.
         """
         return _described(self, picture, strategy, options)

@@ -104,9 +104,9 @@ class Translator(nn.Module):
     def translate(
         self, text: str | Sequence[str], strategy: Strategy | None = None, **options: Any
     ) -> Hypotheses | Results:
-        """Return translations of a text, or of each of a list; by default up to six, by diverse beam search.
+        """Return translations of a text, or of each of a list; by default up to six, by late branching.
 
-        Of translations that read the same the likeliest is kept; `beamsplit.decode` returns all. `options`
+        Of translations that read the same the first is kept; `beamsplit.decode` returns all. `options`
         are those of `decode`, and `batch_size`.
         """
         texts = [text] if isinstance(text, str) else text

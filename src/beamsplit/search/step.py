@@ -29,6 +29,8 @@ class Step:
     assemble: Callable[[], list[Hypotheses]] = field(repr=False, compare=False)
     memory: Callable[[], Any] | None = field(default=None, repr=False, compare=False)
     """Returns what a strategy with a `resume` of its own needs to go on from here: plain data, and little."""
+    one_tree: bool = False
+    """Whether groups go on from prefixes of each other, so that all that they tried is one tree."""
 
     @functools.cached_property
     def hypotheses(self) -> Results:

@@ -31,9 +31,9 @@ class LateBranching:
     the first output has fewer than nine tokens, the price is lower in proportion.
 
     A list is in the order of choice, so that the first few outputs are likely and different too. Each is a
-    group of its own. The first is that of a beam search of `beams` beams, whatever the others are; by
-    default there are a fifth as many beams as outputs, and two at least. If there are fewer different
-    outputs than were asked for, the list is shorter.
+    group of its own. The first is that of a beam search of `beams` beams, whatever the others are: by
+    default four, or a fifth of the outputs if that is more, or as many as outputs if these are fewer, and
+    two at least. If there are fewer different outputs than were asked for, the list is shorter.
     """
 
     outputs: int
@@ -54,7 +54,8 @@ class LateBranching:
 
     def plan(self) -> Plan:
         """Return the plan of the beam search that comes first."""
-        beams = max(2, self.outputs // 5) if self.beams is None else self.beams
+        usual = max(2, min(4, self.outputs), self.outputs // 5)
+        beams = usual if self.beams is None else self.beams
         return Plan(groups=1, beams_per_group=int(beams), rule=Maximise())
 
     def search(self, options: DecodeOptions, abilities: Abilities) -> Search:

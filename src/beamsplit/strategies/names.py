@@ -42,6 +42,8 @@ class StrategyEntry:
     """The setting that says how many outputs each group has, for strategies with groups."""
     diverse: bool = False
     """Whether it has the settings `strength` and `diversity`."""
+    chooses: bool = False
+    """Whether its lists are in the order in which it chose their outputs, each a group of its own."""
     samples: bool = False
     """Whether another seed gives other outputs."""
     exact_sampling: bool = False
@@ -77,6 +79,7 @@ STRATEGIES: dict[str, StrategyEntry] = {
         title="late branching",
         source="late branching",
         width="outputs",
+        chooses=True,
     ),
     "siblings": StrategyEntry(
         home="beamsplit.strategies.siblings.DiverseSiblings",

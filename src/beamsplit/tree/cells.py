@@ -19,7 +19,7 @@ class Cell:
 
     column: int
     parent: int
-    """The index of its parent among the cells of its group; parents come before their children."""
+    """The index of its parent among the cells of its lane; parents come before their children."""
     nodes: tuple[Node, ...]
 
     @property
@@ -66,7 +66,7 @@ def _busy(nodes: Sequence[Node]) -> set[int]:
 
 
 def cells_of(nodes: Sequence[Node], columns: Sequence[range]) -> dict[int, tuple[Cell, ...]]:
-    """Return the cells of each group."""
+    """Return the cells of each lane."""
     column_of = {t: column for column, steps in enumerate(columns) for t in steps}
     runs: list[tuple[int, list[Node]]] = []  # the run before it, and its nodes
     run_of: dict[int, int] = {ROOT: ROOT}
@@ -79,14 +79,14 @@ def cells_of(nodes: Sequence[Node], columns: Sequence[range]) -> dict[int, tuple
         else:
             run_of[i] = len(runs)
             runs.append((before, [node]))
-    return _by_group([Cell(column_of[run[0].depth], before, tuple(run)) for before, run in runs])
+    return _by_lane([Cell(column_of[run[0].depth], before, tuple(run)) for before, run in runs])
 
 
-def _by_group(cells: Sequence[Cell]) -> dict[int, tuple[Cell, ...]]:
-    groups: dict[int, list[Cell]] = {group: [] for group in sorted({cell.last.group for cell in cells})}
+def _by_lane(cells: Sequence[Cell]) -> dict[int, tuple[Cell, ...]]:
+    lanes: dict[int, list[Cell]] = {lane: [] for lane in sorted({cell.last.lane for cell in cells})}
     new = {ROOT: ROOT}
     for i, cell in enumerate(cells):
-        group = groups[cell.last.group]
-        new[i] = len(group)
-        group.append(Cell(cell.column, new[cell.parent], cell.nodes))
-    return {group: tuple(each) for group, each in groups.items()}
+        lane = lanes[cell.last.lane]
+        new[i] = len(lane)
+        lane.append(Cell(cell.column, new[cell.parent], cell.nodes))
+    return {lane: tuple(each) for lane, each in lanes.items()}

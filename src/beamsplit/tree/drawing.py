@@ -105,11 +105,21 @@ def _lane(lane: Lane, panel: Panel, scale: Scale, top: float) -> Iterator[str]:
         label = name(lane.group)
         yield svg.words(MARGIN, middles[0] + _BASELINE, label, SMALL + 2, kind="bs-name", fill="currentColor")
     yield svg.dot(scale.root, middles[0], 3.0, kind="bs-root", fill="currentColor")
-    # Kept branches are drawn last, over the others.
-    for i in sorted(range(len(lane.cells)), key=lambda i: lane.cells[i].kept):
-        yield _edge(lane, i, scale, middles)
+    # Kept branches are drawn over the others, and those that stay in their row over those that leave it.
+    for i in sorted(range(len(lane.cells)), key=lambda i: (lane.cells[i].kept, _is_straight(lane, i))):
+        yield from _coloured(lane, lane.cells[i], [_edge(lane, i, scale, middles)])
     for i, cell in enumerate(lane.cells):
-        yield from _cell(cell, scale, middles[lane.rows[i]])
+        yield from _coloured(lane, cell, list(_cell(cell, scale, middles[lane.rows[i]])))
+
+
+def _coloured(lane: Lane, cell: Cell, parts: list[str]) -> list[str]:
+    """Return the parts of a cell, in its own colour if that is not the lane's."""
+    differs = cell.kept and cell.last.colour != lane.group
+    return [svg.group(parts, **_colours(cell.last.colour))] if differs else parts
+
+
+def _is_straight(lane: Lane, i: int) -> bool:
+    return lane.rows[i] == lane.row(lane.cells[i].parent)
 
 
 def _edge(lane: Lane, i: int, scale: Scale, middles: list[float]) -> str:
@@ -117,7 +127,7 @@ def _edge(lane: Lane, i: int, scale: Scale, middles: list[float]) -> str:
     start, turn = _leaving(lane, cell.parent, scale)
     end = scale.starts[cell.column]
     y1, y2 = middles[lane.row(cell.parent)], middles[lane.rows[i]]
-    looks = _strong(lane.group) if cell.kept else _weak()
+    looks = _strong(cell.last.colour) if cell.kept else _weak()
     if y1 == y2:
         return svg.line(start, end, y1, **looks)
     return svg.curve((start, y1), turn, (end, y2), **looks)
@@ -199,6 +209,7 @@ def _description(layout: Layout) -> str:
 
 def _in_words(recording: Recording) -> str:
     groups = "1 group" if recording.groups == 1 else f"{recording.groups} groups"
+    groups = "one tree" if recording.one_tree else groups
     found = [
         f"{rank}. {blank_sign(text_of(each)) or text_of(each)} ({text.logarithm(each.log_prob)})"
         for rank, each in enumerate(recording.hypotheses, start=1)

@@ -34,7 +34,7 @@ _LONGEST_RUN = 8  # a run of tokens is shown at most this many times as long as 
 
 @dataclass(frozen=True)
 class Lane:
-    """One group of one search."""
+    """One group of one search, or all of them in one tree."""
 
     group: int
     cells: tuple[Cell, ...]
@@ -94,7 +94,7 @@ class Panel:
 
     @property
     def has_names(self) -> bool:
-        return self.recording.groups > 1
+        return self.recording.groups > 1 and not self.recording.one_tree
 
 
 @dataclass(frozen=True)
@@ -179,8 +179,8 @@ def lay_out(
 
 
 def _lanes(nodes: Sequence[Node], columns: Sequence[range]) -> tuple[Lane, ...]:
-    groups = cells_of(nodes, columns)
-    return tuple(Lane(group, cells, rows_of(cells)) for group, cells in groups.items())
+    lanes = cells_of(nodes, columns)
+    return tuple(Lane(group, cells, rows_of(cells)) for group, cells in lanes.items())
 
 
 def _scale(panels: Sequence[Panel], columns: Sequence[range], letters: int) -> Scale:

@@ -1,4 +1,4 @@
-"""Nodes of a tree, from a recording: one node for each prefix of each group."""
+"""Nodes of a tree, from a recording: one node for each prefix of each group, or of all in one tree."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ class Node:
     parent: int
     """The index of its parent among the nodes; parents come before children. -1 for a first token."""
     depth: int
-    group: int
+    lane: int
+    """Nodes of a lane are drawn together: its group, or 0 if all groups make one tree."""
+    colour: int
+    """The group that it has the colour of; where several lead through it, that of the best output."""
     text: str
     before: str
     """The text of its prefix."""
@@ -45,23 +48,27 @@ def nodes_of(recording: Recording) -> tuple[Node, ...]:
     node_of: list[int] = []  # of each branch
     for index, branch in enumerate(recording.branches):
         parent = ROOT if branch.parent == ROOT else node_of[branch.parent]
-        this = known.setdefault((branch.group, parent, branch.token), len(nodes))
-        made = _node(branch, parent, nodes, kept=index in recording.kept)
+        lane = 0 if recording.one_tree else branch.group
+        this = known.setdefault((lane, parent, branch.token), len(nodes))
+        made = _node(branch, lane, parent, nodes, kept=index in recording.kept)
         if this == len(nodes):
             nodes.append(made)
         else:
             nodes[this] = _merged(nodes[this], made)
         node_of.append(this)
     _set_ranks(nodes, node_of, recording)
+    if recording.one_tree:
+        _set_colours(nodes, node_of, recording)
     return tuple(_with_outcomes(_mark_ends(nodes)))
 
 
-def _node(branch: Branch, parent: int, nodes: Sequence[Node], kept: bool) -> Node:
+def _node(branch: Branch, lane: int, parent: int, nodes: Sequence[Node], kept: bool) -> Node:
     above = None if parent == ROOT else nodes[parent]
     return Node(
         parent=parent,
         depth=above.depth + 1 if above else 0,
-        group=branch.group,
+        lane=lane,
+        colour=branch.group,
         text=branch.text,
         before=above.before + above.text if above else "",
         cost=branch.cost,
@@ -91,6 +98,17 @@ def _set_ranks(nodes: list[Node], node_of: Sequence[int], recording: Recording) 
                 final_log_prob=found.log_prob,
                 ended=node.ended or found.finished,
             )
+
+
+def _set_colours(nodes: list[Node], node_of: Sequence[int], recording: Recording) -> None:
+    """Give the path to each hypothesis the colour of its group, from where it leaves those before it."""
+    coloured: set[int] = set()
+    for end, found in zip(recording.ends, recording.hypotheses, strict=True):
+        place = ROOT if end is None else node_of[end]
+        while place != ROOT and place not in coloured:
+            coloured.add(place)
+            nodes[place] = replace(nodes[place], colour=found.group)
+            place = nodes[place].parent
 
 
 def _ranks(recording: Recording) -> list[int]:

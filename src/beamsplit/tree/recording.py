@@ -44,6 +44,8 @@ class Recording:
     title: str
     branches: tuple[Branch, ...]
     hypotheses: Hypotheses
+    one_tree: bool = False
+    """Whether groups went on from prefixes of each other. They are drawn as one tree, not side by side."""
 
     @functools.cached_property
     def groups(self) -> int:
@@ -90,6 +92,7 @@ class Recording:
             "branches": [asdict(branch) for branch in self.branches],
             "asked": self.hypotheses.asked,
             "hypotheses": [asdict(hypothesis) for hypothesis in self.hypotheses],
+            "one_tree": self.one_tree,
         }
 
     @classmethod
@@ -99,7 +102,7 @@ class Recording:
             content = json.loads(text)
             branches = _checked(tuple(Branch(**each) for each in content["branches"]))
             hypotheses = Hypotheses.from_json(json.dumps(content["hypotheses"]), asked=content.get("asked"))
-            return cls(content["title"], branches, hypotheses)
+            return cls(content["title"], branches, hypotheses, bool(content.get("one_tree", False)))
         except (ValueError, TypeError, KeyError) as error:
             raise ArgumentError(f"not the JSON of a recording: {' '.join(str(error).split())}") from error
 

@@ -1,4 +1,4 @@
-"""The web demo: beam search and diverse beam search side by side, as a page and as a JSON API.
+"""The web demo: beam search and late branching side by side, as a page and as a JSON API.
 
 beamsplit demo                                  starts it; needs `pip install '.[web]'`
 make_server(make_app(DemoSettings(...))).run()  does the same in Python, on port 8000

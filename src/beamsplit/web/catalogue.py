@@ -16,7 +16,13 @@ from beamsplit.loading import load_model
 from beamsplit.model import StepModel
 from beamsplit.models import storage
 from beamsplit.strategies.defaults import DEFAULTS, STRATEGY
-from beamsplit.strategies.names import STRATEGIES, StrategyEntry, own_settings
+from beamsplit.strategies.names import (
+    STRATEGIES,
+    StrategyEntry,
+    has_strength,
+    own_settings,
+    strategy_class,
+)
 from beamsplit.strategies.spec import Widths
 from beamsplit.web.problems import Problem
 
@@ -132,13 +138,18 @@ def strategies() -> list[dict[str, Any]]:
 
 def _strategy_info(name: str, entry: StrategyEntry) -> dict[str, Any]:
     own = own_settings(name)
+    strength = vars(strategy_class(name)).get("strength") if "strength" in own else None
     return {
         "name": name,
         "title": entry.title,
         "source": entry.source,
-        "uses": ["groups"] * bool(entry.per_group) + ["strength", "diversity"] * entry.diverse,
+        "uses": ["groups"] * bool(entry.per_group)
+        + ["strength"] * has_strength(name)
+        + ["diversity"] * entry.diverse,
+        "strength": strength,
         "settings": [each for each in _OWN_SETTINGS if each in own],
         "groups": entry.grouped,
+        "order": "choice" if entry.chooses else "log-prob",
         "samples": entry.samples,
     }
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from beamsplit.strategies.defaults import STRATEGY
-from beamsplit.strategies.names import check_strategy_name
+from beamsplit.strategies.names import check_strategy_name, own_settings
 from beamsplit.strategies.spec import StrategySpec, Widths, strategy_named_by
 
 __all__ = ["DecodeRequest", "PictureRequest", "SearchRequest"]
@@ -46,12 +46,14 @@ class SearchRequest(_Strict):
     )
     groups: int | None = Field(None, ge=1, le=1_000)
     beams_per_group: int | None = Field(None, ge=1, le=1_000)
-    strength: float | None = Field(None, ge=0, le=_MAX_STRENGTH)
+    strength: float | None = Field(
+        None, ge=0, le=_MAX_STRENGTH, description="Of the penalty for what other outputs say."
+    )
     diversity: str | None = Field(None, max_length=_NAME_LENGTH, examples=["cumulative:temperature=2"])
     settings: dict[str, Setting] = Field(
         default_factory=dict,
         max_length=8,
-        description="Settings of its own: temperature, top_k, top_p, min_p, rate; of branching, strength.",
+        description="Settings of its own: temperature, top_k, top_p, min_p, rate.",
     )
     unique: bool = Field(False, description="Leave out outputs that an earlier group has found.")
     model_temperature: float = Field(
@@ -67,10 +69,13 @@ class SearchRequest(_Strict):
         given: dict[str, Any] = {name: getattr(self, name) for name in names}
         given = {name: value for name, value in given.items() if value is not None}
         strategy = check_strategy_name(self.strategy or strategy_named_by(given, STRATEGY))
+        settings: dict[str, Any] = dict(self.settings)
+        if "strength" in given and "strength" in own_settings(strategy):
+            settings.setdefault("strength", given["strength"])
         return StrategySpec.of_widths(
             strategy,
             replace(defaults, **given),
-            self.settings,
+            settings,
             unique=self.unique,
             model_temperature=self.model_temperature,
         )
@@ -99,7 +104,7 @@ class DecodeRequest(_Strict):
         None,
         min_length=1,
         max_length=4,
-        description="By default two: beam search, and diverse beam search with as many beams.",
+        description="By default two: beam search, and late branching with as many outputs.",
     )
     max_length: int | None = Field(None, ge=1, le=10_000, description="The most tokens of an output.")
     seed: int = Field(0, ge=0, le=_MAX_SEED, description="The seed of strategies that sample.")

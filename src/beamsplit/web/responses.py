@@ -73,6 +73,7 @@ class RecordingInfo(_Exact):
     branches: list[BranchInfo]
     asked: int | None
     hypotheses: list[dict[str, Any]]
+    one_tree: bool = Field(description="Whether groups went on from prefixes of each other.")
 
 
 class DecodeResponse(_Exact):
@@ -115,8 +116,10 @@ class StrategyInfo(_Exact):
     title: str
     source: str
     uses: list[str] = Field(description="Which of groups, strength and diversity it uses.")
+    strength: float | None = Field(description="Its default strength; null: none, or the model's.")
     settings: list[str]
     groups: bool = Field(description="Whether its outputs come in groups, or runs.")
+    order: Literal["log-prob", "choice"] = Field(description="The order of its lists.")
     samples: bool = Field(description="Whether another seed gives another list.")
 
 

@@ -41,7 +41,7 @@ def branching(how: Branching, options: DecodeOptions, abilities: Abilities) -> S
         yield first.show(first.last)
         return
     lists = Lists(first.explorer, how.outputs, how.strength, abilities.to_text)
-    yield replace(first.last, assemble=lists.freeze())
+    yield replace(first.last, assemble=lists.freeze(), one_tree=True)
     numbers = count(first.last.number + 1)
     for number in range(how.rounds):
         branches = lists.branches(limited=number > 0)
@@ -70,7 +70,7 @@ def _follow(branches: Round, lists: Lists, numbers: Iterator[int]) -> Search:
         except StopIteration:
             return
         if isinstance(event, Selection):
-            yield Step(next(numbers), branches.inputs, (event,), lists.freeze())
+            yield Step(next(numbers), branches.inputs, (event,), lists.freeze(), one_tree=True)
             reply = None
         else:
             reply = yield event

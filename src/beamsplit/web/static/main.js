@@ -3,14 +3,16 @@
 import { catalogue, search } from "./api.js";
 import { PictureInput } from "./picture.js";
 import { Player } from "./player.js";
-import { defaults, fromHash, request, toHash } from "./state.js";
+import { defaults, fromHash, hasGroups, hasPrice, request, toHash } from "./state.js";
 import { make, save, showColumns, showEarlier, showTree, summary } from "./view.js";
 
 const at = (id) => document.getElementById(id);
 
 const LABELS = { translate: "English text", continue: "How it begins" };
 const NAMES = { translate: "Translate", caption: "Caption", ask: "Ask" };
-const INPUTS = { groups: "groups", beams: "beams", strength: "strength", length: "length", seed: "seed", temperature: "temperature" };
+const INPUTS = { groups: "groups", beams: "beams", strength: "strength", price: "price", length: "length", seed: "seed", temperature: "temperature" };
+const SLIDERS = { slider: "strength", "price-slider": "price" };
+const BRANCHES = "In late branching, outputs pay for pairs of words that the list has already.";
 const SOON = 250; // milliseconds to wait for another change
 const LATER = 700; // the same while someone types
 const PATIENCE = 30_000; // milliseconds to wait for a free slot
@@ -34,12 +36,13 @@ function begin(hash) {
   note("");
   const named = (name) => offered.models.find((each) => each.name === name);
   const chosen = named(given.model ?? offered.default);
-  state = { ...defaults(chosen ?? named(offered.default)), ...given };
+  const usual = defaults(chosen ?? named(offered.default), offered.strategies);
+  state = { ...usual, ...given };
   if (!chosen) {
     state.model = offered.default;
     note(`There is no model ${given.model} here: this is ${state.model}.`);
   }
-  for (const side of ["left", "right"]) if (!strategy(state[side])) state[side] = side === "left" ? "bs" : "dbs";
+  for (const side of ["left", "right"]) if (!strategy(state[side])) state[side] = usual[side];
   if (model().takes === "picture" && given.sample === undefined) state.sample = offered.pictures[0]?.name ?? "";
   if (model().takes === "picture" && given.sample === "") note("The link was made with someone's own picture, which it does not contain: choose one.");
   show();
@@ -55,7 +58,7 @@ function switchTo(name) {
   const next = offered.models.find((each) => each.name === name);
   const { left, right } = state;
   const sample = state.sample || (picture.data ? "" : offered.pictures[0]?.name ?? "");
-  state = { ...defaults(next), left, right, sample };
+  state = { ...defaults(next, offered.strategies), left, right, sample };
   note("");
   show();
   soon(0);
@@ -73,31 +76,43 @@ function show() {
   if (takes === "picture" && !(picture.data && !state.sample)) picture.showSample(state.sample);
   for (const [key, id] of Object.entries(INPUTS)) at(id).value = state[key];
   at("unique").checked = state.unique;
-  showSlider();
+  showOutputs();
+  Object.keys(SLIDERS).forEach(showSlider);
   offer(at("term"), offered.terms, state.term);
   at("left").value = state.left;
   at("right").value = state.right;
   showUse();
 }
 
-/** Set the slider to the strength, which may lie beyond its end. */
-function showSlider() {
-  const [slider, strength] = [at("slider"), at("strength").valueAsNumber];
+function showOutputs() {
+  at("outputs").value = state.groups * state.beams;
+}
+
+/** Set a slider to its strength, which may lie beyond its end. */
+function showSlider(id) {
+  const [slider, strength] = [at(id), at(SLIDERS[id]).valueAsNumber];
   slider.value = strength;
   slider.title = strength > Number(slider.max) ? `${strength} is beyond the slider's end` : "";
 }
 
-/** Disable the controls that neither strategy uses. */
+/** Show the controls that one of the strategies uses. */
 function showUse() {
   const both = [strategy(state.left), strategy(state.right)];
   const uses = (what) => both.some((each) => each.uses.includes(what));
-  for (const id of ["slider", "strength"]) at(id).disabled = !uses("strength");
-  at("term").disabled = !uses("diversity");
-  at("pays").hidden = !uses("diversity");
-  at("pays").textContent = pays();
+  const [hasTerm, priced] = [uses("diversity"), both.some(hasPrice)];
+  for (const id of ["groups", "beams"]) reach(id, uses("groups"));
+  reach("outputs", !uses("groups"));
+  reach("strength", hasTerm);
+  reach("term", hasTerm);
+  reach("price", priced);
+  at("slider").disabled = !hasTerm;
+  at("price-slider").disabled = !priced;
+  at("price-label").textContent = hasTerm ? "Strength of late branching" : "Strength of diversity";
+  at("pays").textContent = [hasTerm ? pays() : "", priced ? BRANCHES : ""].filter(Boolean).join(" ");
+  at("pays").hidden = !at("pays").textContent;
   reach("seed", both.some((each) => each.samples));
   reach("temperature", both.some((each) => each.settings.includes("temperature")));
-  reach("unique", both.some((each) => each.groups));
+  reach("unique", both.some(hasGroups));
 }
 
 /** Show or hide a control. What is hidden is disabled, so that it is not validated. */
@@ -211,7 +226,7 @@ function offerJson() {
 function showFound({ columns, tree }, done) {
   shown = { columns, tree };
   at("save-svg").disabled = false;
-  showColumns(columns, [state.left, state.right].map((name) => strategy(name).groups), done);
+  showColumns(columns, [state.left, state.right].map(strategy), done);
   showTree(tree);
 }
 
@@ -293,12 +308,15 @@ function listen() {
   });
   at("text").addEventListener("input", () => ((state.text = at("text").value), soon(LATER)));
   for (const [key, id] of Object.entries(INPUTS)) at(id).addEventListener("input", () => change(key, id));
-  at("slider").addEventListener("input", () => {
-    at("strength").value = at("slider").value;
-    showSlider();
-    change("strength", "strength");
-  });
-  at("strength").addEventListener("input", showSlider);
+  for (const [slider, id] of Object.entries(SLIDERS)) {
+    at(slider).addEventListener("input", () => {
+      at(id).value = at(slider).value;
+      showSlider(slider);
+      change(id, id);
+    });
+    at(id).addEventListener("input", () => showSlider(slider));
+  }
+  at("outputs").addEventListener("input", changeOutputs);
   at("unique").addEventListener("change", () => ((state.unique = at("unique").checked), soon()));
   for (const id of ["term", "left", "right"]) {
     at(id).addEventListener("change", () => {
@@ -325,6 +343,16 @@ function skip(event) {
 
 function change(key, id) {
   if (at(id).validity.valid) state[key] = at(id).valueAsNumber;
+  showOutputs();
+  soon();
+}
+
+/** Put each output into a group of its own, should a strategy with groups be chosen later. */
+function changeOutputs() {
+  if (at("outputs").validity.valid) {
+    [state.groups, state.beams] = [at("outputs").valueAsNumber, 1];
+    for (const id of ["groups", "beams"]) at(id).value = state[id];
+  }
   soon();
 }
 
@@ -343,9 +371,9 @@ async function main() {
   }
   picture = new PictureInput(offered.pictures, offered.limits, choosePicture, complain);
   at("tasks").replaceChildren(...offered.models.map(task));
-  for (const side of ["left", "right"]) offer(at(side), offered.strategies, side === "left" ? "bs" : "dbs");
+  for (const side of ["left", "right"]) offer(at(side), offered.strategies, "bs");
   at("length").max = offered.limits.max_length;
-  for (const id of ["groups", "beams"]) at(id).max = offered.limits.beams / 2;
+  for (const id of ["outputs", "groups", "beams"]) at(id).max = offered.limits.beams / 2;
   begin(location.hash);
   listen();
   if (model().takes === "text" || picture.forRequest(state.sample)) run();

@@ -1,11 +1,21 @@
 // What the user has chosen, and its form in the address after #, which browsers do not send to servers.
 
-const NUMBERS = ["groups", "beams", "strength", "length", "seed", "temperature"];
+const NUMBERS = ["groups", "beams", "strength", "price", "length", "seed", "temperature"];
 const FLAGS = ["unique"];
 const WORDS = ["model", "text", "sample", "term", "left", "right"];
 
+/** Return whether a strategy's groups mean anything: in order of choice, they are places in the list. */
+export function hasGroups(strategy) {
+  return strategy.groups && strategy.order !== "choice";
+}
+
+/** Return whether a strategy has a strength of its own, `price`, that is not on the scale of diversity terms. */
+export function hasPrice(strategy) {
+  return strategy.strength !== null;
+}
+
 /** Return the default choices for a model. */
-export function defaults(model) {
+export function defaults(model, strategies) {
   const choice = model.choice;
   return {
     model: model.name,
@@ -16,7 +26,8 @@ export function defaults(model) {
     strength: choice.strength,
     term: choice.diversity,
     left: "bs",
-    right: "dbs",
+    right: choice.strategy,
+    price: strategies.find(hasPrice)?.strength ?? 1,
     length: model.max_length,
     seed: 0,
     temperature: 1,
@@ -63,9 +74,9 @@ function searchRequest(name, state, strategies) {
     strategy: name,
     groups: state.groups,
     beams_per_group: state.beams,
-    strength: state.strength,
+    strength: known && hasPrice(known) ? state.price : state.strength,
     diversity: state.term,
     settings: hasTemperature ? { temperature: state.temperature } : {},
-    unique: Boolean(known?.groups) && state.unique,
+    unique: Boolean(known && hasGroups(known)) && state.unique,
   };
 }

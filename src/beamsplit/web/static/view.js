@@ -1,5 +1,7 @@
 // Shows results on the page. Words are only ever inserted as text, never as markup.
 
+import { hasGroups } from "./state.js";
+
 const COLOURS = 6;
 
 /** Make an element with a class and content. */
@@ -10,25 +12,27 @@ export function make(name, kind = "", ...content) {
   return made;
 }
 
-/** Show both lists; `grouped` says for each whether its groups mean anything, `done` whether the search has ended. */
-export function showColumns(found, grouped, done) {
+/** Show both lists, found by these strategies; `done` says whether the search has ended. */
+export function showColumns(found, strategies, done) {
   const elements = document.querySelectorAll(".column");
-  found.forEach((column, i) => showColumn(elements[i], column, found[1 - i], grouped[i], done));
+  found.forEach((column, i) => showColumn(elements[i], column, found[1 - i], strategies[i], done));
 }
 
-function showColumn(element, column, other, grouped, done) {
-  element.querySelector("ol").replaceChildren(...column.hypotheses.map((each, i) => row(each, i, grouped)));
+function showColumn(element, column, other, strategy, done) {
+  element.querySelector("ol").replaceChildren(...column.hypotheses.map((each, i) => row(each, i, strategy)));
   element.querySelector("dl").replaceChildren(...figures(column, other));
-  element.querySelector(".setting").textContent = setting(column, done);
+  element.querySelector(".setting").textContent = setting(column, strategy, done);
   element.querySelector(".empty").hidden = column.hypotheses.length > 0;
 }
 
-/** Return the settings from the title, by how much a finished list falls short, and how many outputs are left out. */
-function setting(column, done) {
+/** Return the settings from the title, the order if it is not plain, by how much a finished list falls short, and how
+ * many outputs are left out. */
+function setting(column, strategy, done) {
   const [, rest = ""] = column.title.split(/: (.*)/s);
   const short = done && isShort(column) ? `${count(column)} of the ${column.asked} asked for` : "";
   const more = column.repeats ? `${column.repeats} more read the same` : "";
-  return [rest, short, more].filter(Boolean).join("; ");
+  const order = strategy.order === "choice" ? "in order of choice" : "";
+  return [rest, order, short, more].filter(Boolean).join("; ");
 }
 
 function isShort(column) {
@@ -40,13 +44,13 @@ function count(column) {
   return length === 1 ? "1 different output" : `${length} different outputs`;
 }
 
-function row(found, index, grouped) {
+function row(found, index, strategy) {
   const said = make("span", "said", ...marked(found), ...(found.finished ? [] : [make("span", "cut", " …")]));
   if (found.alone) said.append(star());
   const worth = make("span", "worth", found.log_prob === null ? "" : number(found.log_prob));
   worth.title = "log-probability";
-  const parts = [make("span", "rank", String(index + 1)), said, worth];
-  return make("li", "", ...parts, ...(grouped ? [chip(found.group)] : []));
+  const rank = make("span", strategy.order === "choice" ? `rank ${colour(found.group)}` : "rank", String(index + 1));
+  return make("li", "", rank, said, worth, ...(hasGroups(strategy) ? [chip(found.group)] : []));
 }
 
 /** Format a number, with a minus sign as wide as a digit. */
@@ -75,8 +79,13 @@ function star() {
   return made;
 }
 
+/** Return the class of a group's colour, the same as in the tree. */
+function colour(group) {
+  return `colour-${(group % COLOURS) + 1}`;
+}
+
 function chip(group) {
-  const made = make("span", `group colour-${(group % COLOURS) + 1}`, make("span", "hidden", "group "), String(group));
+  const made = make("span", `group ${colour(group)}`, make("span", "hidden", "group "), String(group));
   made.title = `group ${group}`;
   return made;
 }
