@@ -26,7 +26,7 @@ PANELS = {
     "multi30k": "Multi30k descriptions",
     "tatoeba": "Tatoeba sentences",
 }
-LOOKS = {
+LOOKS: dict[str, dict[str, Any]] = {
     "BS": {"color": "#333333", "marker": "s"},
     "late branching": {"color": "#c2410c", "marker": "o", "linewidth": 2.4, "zorder": 5},
     "DBS": {"color": "#1d4ed8", "marker": "o"},

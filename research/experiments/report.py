@@ -69,7 +69,7 @@ def _gain(figure: Results, first: str, method: str) -> str:
 
 
 def overview_table(folder: Path, *names: str) -> list[str]:
-    """Return how late branching and DBS compare with beam search: gains, distinct bigrams, different outputs."""
+    """Return how late branching and DBS compare with beam search, in quality and in diversity."""
     late, methods = "late branching", ("BS", "DBS", "late branching")
     rows = []
     for name in names:
