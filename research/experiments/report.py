@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,7 @@ def renew_tables(page: str, folder: Path) -> str:
     """Return the page with its tables made from the results FOLDER/NAME.json."""
 
     def block(match: re.Match[str]) -> str:
-        name, arguments = match["name"], match["what"].split()
+        name, arguments = match["name"], shlex.split(match["what"])
         of_many = OF_MANY.get(name)
         lines = of_many(folder, *arguments) if of_many else _lines(folder, name, *arguments)
         body = "\n".join(lines).strip("\n")
