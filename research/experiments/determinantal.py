@@ -77,7 +77,7 @@ def _whole(answer: Answer) -> torch.Tensor | Guided | LogProbs:
 
 
 def _extended(beam: Sequence[Found], log_prob: torch.Tensor, beams: int, ends: set[int]) -> list[Found]:
-    """Return the likeliest candidates, three times the beams: what has ended, and extensions of what has not."""
+    """Return the likeliest candidates: what has ended, and extensions of what has not."""
     best = log_prob.topk(min(beams + len(ends), log_prob.shape[1]))
     found = [each for each in beam if each.row is None]
     for each in beam:
