@@ -14,7 +14,7 @@ from itertools import zip_longest
 from beamsplit import BeamSearch, BeamsplitError, Hypotheses, Hypothesis, LateBranching
 from beamsplit.models import Translator, load
 
-TEXT = "We should leave before it gets dark."
+TEXT = "I need to talk to you in person."
 
 
 def show(text: str, beams: Hypotheses, diverse: Hypotheses) -> None:

@@ -16,6 +16,7 @@ from beamsplit import BeamSearch, cli, decode
 from beamsplit.diversity.names import TERMS
 from beamsplit.evaluation import Experiment
 from beamsplit.evaluation.scoring import LIST_METRICS, TEXT_METRICS
+from beamsplit.models.scenes import painted
 from beamsplit.strategies.names import STRATEGIES
 from beamsplit.strategies.spec import OPTIONS
 
@@ -49,6 +50,19 @@ def test_the_examples_about_files_run() -> None:
     names: dict[str, Any] = {}
     exec("\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)), names)
     assert [len(found) for found in names["lists"]] == [3, 3]
+
+
+def test_the_examples_of_the_models_run(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("efficientnet_lite_pytorch", reason="pip install '.[vision]'")
+    page = (DOCS / "models.md").read_text(encoding="utf-8")
+    (tmp_path / "photo.jpg").write_bytes(painted("boat"))
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec("\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)), names)
+    assert capsys.readouterr().out.startswith("J'ai froid. (")
+    assert len(names["found"]) == len(set(names["found"].texts)) == 6
 
 
 def test_the_examples_of_the_method_run(capsys: pytest.CaptureFixture[str]) -> None:

@@ -176,7 +176,9 @@ def _write_lists(path: Path, prepared: Any, weight: float, length: int) -> None:
             found = determinantal_beam_search(
                 prepared.model, source, beams=BEAMS, weight=weight, max_length=length
             )
-            lists = [{"text": prepared.model.to_text(h.tokens), "log_prob": h.log_prob} for h in found]
+            texts = [(prepared.model.to_text(h.tokens), h.log_prob) for h in found]
+            # An empty text is no output, but where all beams must differ one of them may be.
+            lists = [{"text": text, "log_prob": log_prob} for text, log_prob in texts if text.strip()]
             file.write(json.dumps({"id": name, "hypotheses": lists}) + "\n")
 
 

@@ -210,8 +210,8 @@ def test_nothing_given_on_a_terminal_is_an_example(
     monkeypatch.setattr(sys, "stdin", Terminal())
     assert cli.main(["translate", *SMALL]) == 0
     shown = capsys.readouterr()
-    assert shown.err == "Nothing given, so here is an example: 'We should leave before it gets dark.'\n"
-    assert json.loads(shown.out)["input"] == "We should leave before it gets dark."
+    assert shown.err == "Nothing given, so here is an example: 'I need to talk to you in person.'\n"
+    assert json.loads(shown.out)["input"] == "I need to talk to you in person."
 
 
 def test_the_tree_is_that_of_the_search(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -247,6 +247,13 @@ def test_stochastic_beam_search_takes_no_limit_as_none(
     assert plain == off
 
 
+def test_unique_changes_nothing_in_late_branching(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    plain, unique = (asked(capsys, model, *more) for more in ((), ("--unique",)))
+    assert plain["strategy"].startswith("late branching")
+    assert plain["hypotheses"] == unique["hypotheses"]
+    assert len({tuple(each["tokens"]) for each in plain["hypotheses"]}) == len(plain["hypotheses"]) == 6
+
+
 # Choosing of a list
 
 

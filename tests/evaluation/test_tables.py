@@ -348,8 +348,8 @@ def hint(strategy: str, *shares: float) -> str:
 def test_a_hint_where_diverse_lists_repeat_themselves() -> None:
     share = "Some lists repeat themselves: the share of different outputs is"
     remedy = (
-        "More strength makes lists more diverse, and `--unique` (in a file, `unique = true`) "
-        "leaves repeats out."
+        "Late branching (`branching`) never repeats an output. In diverse beam search, more strength "
+        "makes lists more diverse, and `--unique` (in a file, `unique = true`) leaves repeats out."
     )
     assert hint("dbs", 0.79) == f"{share} 79% for dbs 0. {remedy}"
     assert hint("dbs", 0.5, 0.9, 0.75, 0.25) == (

@@ -21,6 +21,7 @@ from beamsplit import (
     DiverseSiblings,
     DivMBest,
     Hypotheses,
+    ModelError,
     Sampling,
     StochasticBeamSearch,
     Strategy,
@@ -286,3 +287,20 @@ def test_a_model_and_a_tokenizer_from_files_say_the_same(tmp_path: Path) -> None
     )
     expected = decode(from_transformers(build("llama"), words), TEXTS, GROUPS, max_length=6)
     assert decode(loaded, TEXTS, GROUPS, max_length=6) == expected
+
+
+def test_a_model_without_positions_for_a_long_output_says_so() -> None:
+    """GPT-2 has a vector for each position; there are no more, however long the output may be."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(0)
+    tiny = GPT2LMHeadModel(GPT2Config(vocab_size=20, n_positions=8, n_embd=8, n_layer=1, n_head=1)).eval()
+    prompt = {"input_ids": torch.tensor([[1, 2, 3]])}
+    model = from_transformers(tiny)
+    with pytest.raises(ModelError) as refused:
+        decode(model, prompt, BeamSearch(beams=2), max_length=20, end=None)
+    assert str(refused.value) == (
+        "GPT2LMHeadModel has 8 positions, and prompt and output have 9 tokens: "
+        "give a smaller max_length or shorter prompts"
+    )
+    assert len(decode(model, prompt, BeamSearch(beams=2), max_length=6, end=None)[0]) == 2

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ask", "caption", "generate", "translate"]
 
-SENTENCE = "We should leave before it gets dark."
+SENTENCE = "I need to talk to you in person."
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def translate(text: tuple[str, ...], file: str | None, search: SearchOptions, ou
     each text. Without any TEXT, standard input is read; on a terminal, an example is translated instead.
 
     \b
-    beamsplit translate "We should leave before it gets dark."
+    beamsplit translate "I need to talk to you in person."
     beamsplit translate "I'm cold." --groups 6 --beams-per-group 1 --strength 2 --diversity hamming
     beamsplit translate --tree tree.svg "Where did you leave the keys?"
     cat sentences.txt | beamsplit translate > lists.jsonl

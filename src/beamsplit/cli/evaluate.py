@@ -52,7 +52,8 @@ __all__ = ["evaluate"]
 @click.option(
     "--unique",
     is_flag=True,
-    help="Leave out outputs that an earlier group has found, in all methods.",
+    help="Leave out outputs that an earlier group has found, in all methods. Late branching never repeats "
+    "one.",
 )
 @MODEL_TEMPERATURE
 @click.option(

@@ -235,7 +235,11 @@ _OPTIONS = (
         metavar="X",
         help="For the strategy siblings: penalty for each rank among the extensions of a beam.",
     ),
-    click.option("--unique", is_flag=True, help="Leave out outputs that an earlier group has found."),
+    click.option(
+        "--unique",
+        is_flag=True,
+        help="Leave out outputs that an earlier group has found. Late branching never repeats one.",
+    ),
     MODEL_TEMPERATURE,
     click.option(
         "--max-length", type=_AT_LEAST_1, metavar="N", help="Maximum number of tokens in an output."

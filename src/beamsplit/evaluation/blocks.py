@@ -213,8 +213,9 @@ def _about_repeats(results: RunResults) -> list[str]:
     if not low or len(low) > 3:  # of a sweep there is a plot
         return []
     return [
-        f"Some lists repeat themselves: the share of different outputs is {_joined(low)}. More strength "
-        "makes lists more diverse, and `--unique` (in a file, `unique = true`) leaves repeats out."
+        f"Some lists repeat themselves: the share of different outputs is {_joined(low)}. Late "
+        "branching (`branching`) never repeats an output. In diverse beam search, more strength makes lists "
+        "more diverse, and `--unique` (in a file, `unique = true`) leaves repeats out."
     ]
 
 

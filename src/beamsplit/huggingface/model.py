@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
@@ -13,7 +14,7 @@ from transformers.generation.utils import GenerationMixin
 
 from beamsplit import checks
 from beamsplit.decoding import decode
-from beamsplit.errors import ArgumentError
+from beamsplit.errors import ArgumentError, ModelError
 from beamsplit.huggingface.cache import check_cache, has_rows, same_rows, select_rows
 from beamsplit.huggingface.chat import check_template_arguments, end_of_turn, has_template
 from beamsplit.huggingface.inputs import encode
@@ -148,7 +149,8 @@ class TransformersModel:
         sequences = torch.cat([state.sequences, tokens.unsqueeze(1)], dim=1)
         length = {"next_sequence_length": 1} if _TAKES_LENGTH else {}
         inputs = state.model.prepare_inputs_for_generation(sequences, **length, **state.kwargs)
-        outputs = state.model(**inputs, return_dict=True)
+        with _explained_positions(state.model, sequences.shape[1]):
+            outputs = state.model(**inputs, return_dict=True)
         kwargs = self._next_kwargs(state.model, outputs, dict(state.kwargs))
         state = replace(state, kwargs=kwargs, sequences=sequences)
         return self._processed(outputs.logits[:, -1], state), state
@@ -171,6 +173,21 @@ class TransformersModel:
         if self._observer is not None:
             self._observer(plain, logits)
         return logits
+
+
+@contextmanager
+def _explained_positions(model: Any, length: int) -> Iterator[None]:
+    """Say so if the model fails because it has no embedding for a position: others know no such limit."""
+    try:
+        yield
+    except IndexError as error:
+        limit = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+        if limit is None or length <= limit:
+            raise
+        raise ModelError(
+            f"{type(model).__name__} has {limit} positions, and prompt and output have {length} tokens: "
+            "give a smaller max_length or shorter prompts"
+        ) from error
 
 
 def word_vectors(model: Any) -> Tensor:

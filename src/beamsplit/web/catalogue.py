@@ -51,7 +51,7 @@ class Entry:
 
 
 _SENTENCES = (
-    "We should leave before it gets dark.",
+    "I need to talk to you in person.",
     "I have to find a new job before the summer.",
     "I'm looking forward to seeing you again.",
 )

@@ -55,7 +55,10 @@ class SearchRequest(_Strict):
         max_length=8,
         description="Settings of its own: temperature, top_k, top_p, min_p, rate.",
     )
-    unique: bool = Field(False, description="Leave out outputs that an earlier group has found.")
+    unique: bool = Field(
+        False,
+        description="Leave out outputs that an earlier group has found. Late branching never repeats one.",
+    )
     model_temperature: float = Field(
         1.0,
         ge=_MIN_SETTING,
