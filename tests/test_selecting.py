@@ -224,3 +224,29 @@ def test_word_vectors_of_texts() -> None:
         ArgumentError, match=r"vectors have the shape \[1, 1\] for 2 words: give a row for each"
     ):
         word_vector_similarity(["a", "b"], [[1.0]])
+
+
+def test_texts_and_plain_lists_of_outputs_are_taken() -> None:
+    texts = ["a b c", "a b d", "x y"]
+    made = Hypotheses([Hypothesis((i,), 0.0, 0.0, text=text) for i, text in enumerate(texts)])
+    for by in ("mbr", "diverse-mbr", "k-medoids", "dpp"):
+        assert select(texts, 2, by=by).texts == select(made, 2, by=by).texts
+        assert select(list(made), 2, by=by) == select(made, 2, by=by)
+    assert len(select([], 2)) == 0
+
+
+@pytest.mark.parametrize(
+    ("found", "line"),
+    [
+        ("abc", "found must be a list of outputs, not the text 'abc'"),
+        (
+            [Hypotheses()],
+            "found must be a list of outputs or of texts, and has a Hypotheses: give the list of one input, "
+            "such as found[0]",
+        ),
+    ],
+)
+def test_what_is_no_list_of_outputs_is_refused(found: Any, line: str) -> None:
+    with pytest.raises(ArgumentError) as raised:
+        select(found, 2)
+    assert str(raised.value) == line

@@ -275,7 +275,7 @@ def test_the_table_has_what_models_do_by_themselves(name: str) -> None:
     [
         ([], "branching"),
         (["temperature"], "branching"),
-        (["strength"], "dbs"),
+        (["strength"], "branching"),
         (["groups"], "dbs"),
         (["beams_per_group", "strength"], "dbs"),
         (["diversity"], "dbs"),

@@ -98,7 +98,7 @@ def _unit(vector: Matrix) -> Matrix:
 
 
 def select(
-    found: Hypotheses,
+    found: Hypotheses | Sequence[Hypothesis] | Sequence[str],
     count: int,
     *,
     by: SelectionName | str = SELECTION,
@@ -107,6 +107,8 @@ def select(
     unique: bool = False,
 ) -> Hypotheses:
     """Return `count` of the outputs, the first chosen first; all of them if there are no more.
+
+    `found` is a list of outputs, or of plain texts, which count as equally likely.
 
     mbr           those most like all others (minimum Bayes risk)
     diverse-mbr   the same, less their similarity to each other (Jinnai et al. 2024)
@@ -117,12 +119,28 @@ def select(
     `unique`, no text is chosen twice; the others still count by as many outputs as there are of them.
 
     >>> texts = ["a red boat", "a red boat sails", "a red boat sinks", "some green tree"]
-    >>> found = Hypotheses([Hypothesis((i,), -1.0, -1.0, text=text) for i, text in enumerate(texts)])
-    >>> select(found, 2, by="mbr").texts, select(found, 2, by="k-medoids").texts
+    >>> select(texts, 2, by="mbr").texts, select(texts, 2, by="k-medoids").texts
     (('a red boat', 'a red boat sails'), ('a red boat', 'some green tree'))
     """
-    chosen = choose(found, count, by=by, diversity=diversity, similarity=similarity, unique=unique)
-    return found.only(chosen, asked=count)
+    made = _as_hypotheses(found)
+    chosen = choose(made, count, by=by, diversity=diversity, similarity=similarity, unique=unique)
+    return made.only(chosen, asked=count)
+
+
+def _as_hypotheses(found: Hypotheses | Sequence[Hypothesis] | Sequence[str]) -> Hypotheses:
+    if isinstance(found, Hypotheses):
+        return found
+    if isinstance(found, str):
+        raise ArgumentError(f"found must be a list of outputs, not the text {checks.short_repr(found)}")
+    for each in found:
+        if not isinstance(each, str | Hypothesis):
+            raise ArgumentError(
+                f"found must be a list of outputs or of texts, and has a {type(each).__name__}: "
+                "give the list of one input, such as found[0]"
+            )
+    return Hypotheses.ordered(
+        [Hypothesis((), 0.0, 0.0, text=each) if isinstance(each, str) else each for each in found]
+    )
 
 
 def choose(

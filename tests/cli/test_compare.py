@@ -143,7 +143,7 @@ def test_a_text_in_another_script_is_not_translated(
 
 def test_a_table_for_people(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "160")
-    wide = printed(capsys, "translate", TEXT, "--table", "--strength", "3")
+    wide = printed(capsys, "translate", TEXT, "--table", "--strategy", "dbs", "--strength", "3")
     (both,) = [line for line in wide.splitlines() if line.count("Où as-tu laissé les clés ?") == 2]
     assert both.split()[0] == "-1.56"
     (head,) = [line for line in wide.splitlines() if "diverse beam search" in line]
@@ -156,7 +156,7 @@ def test_a_table_for_people(capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     assert "3 groups of 2" in titles  # beside it, and so are the lists
     assert heads.count("log p") == heads.count("output") == 2
     monkeypatch.setenv("COLUMNS", "60")
-    narrow = printed(capsys, "translate", TEXT, "--table", "--strength", "3")
+    narrow = printed(capsys, "translate", TEXT, "--table", "--strategy", "dbs", "--strength", "3")
     assert all(len(line) <= 60 for line in narrow.splitlines())
     (title,) = [line for line in narrow.splitlines() if "6 beams" in line]
     assert title.strip() == "6 beams"  # the other list stands below
@@ -172,7 +172,7 @@ def test_a_table_says_that_an_output_is_empty(capsys: pytest.CaptureFixture[str]
 
 
 def test_groups_have_the_same_numbers_in_tables_and_in_json(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ("translate", TEXT, "--strength", "3", "--alone")
+    asked = ("translate", TEXT, "--strategy", "dbs", "--strength", "3", "--alone")
     (line,) = entries(capsys, *asked)
     rows = re.findall(r"^ *(-\d+\.\d\d) +(\d) ", printed(capsys, *asked, "--table"), re.MULTILINE)
     assert rows == [(f"{each['log_prob']:.2f}", str(each["group"])) for each in line["hypotheses"]]
@@ -193,13 +193,15 @@ def test_what_differs_is_marked_and_colours_are_given_up_on_demand(
         monkeypatch.setenv(name, "xterm-256color" if name == "TERM" else "1")
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setattr(sys, "stdout", screen)
-    assert cli.main(["translate", TEXT, "--strength", "3"]) == 0  # a table, since this is a terminal
+    assert (
+        cli.main(["translate", TEXT, "--strategy", "dbs", "--strength", "3"]) == 0
+    )  # a table, since this is a terminal
     assert "\x1b[1;4mavez\x1b[0m" in screen.getvalue()
     assert "\x1b[38;" in screen.getvalue()  # the groups' colours
     monkeypatch.setenv("NO_COLOR", "1")
     plain = Terminal()
     monkeypatch.setattr(sys, "stdout", plain)
-    assert cli.main(["translate", TEXT, "--strength", "3"]) == 0
+    assert cli.main(["translate", TEXT, "--strategy", "dbs", "--strength", "3"]) == 0
     assert "\x1b[38;" not in plain.getvalue()
     assert "\x1b[1;4mavez" in plain.getvalue()  # which is no colour
 
@@ -483,3 +485,11 @@ def test_a_reader_that_has_enough_is_no_error(tmp_path: Path) -> None:
     )
     assert json.loads(found.stdout)["input"] == "I'm cold."
     assert found.stderr == ""
+
+
+def test_a_strength_alone_is_that_of_the_default(capsys: pytest.CaptureFixture[str]) -> None:
+    (plain,) = entries(capsys, "translate", TEXT, "--alone")
+    (same,) = entries(capsys, "translate", TEXT, "--alone", "-s", "0.8")
+    (strong,) = entries(capsys, "translate", TEXT, "--alone", "-s", "3")
+    assert plain["hypotheses"] == same["hypotheses"] != strong["hypotheses"]
+    assert strong["order"] == "choice"

@@ -101,7 +101,7 @@ def test_the_order_of_choice_is_that_of_the_search(model: str, capsys: pytest.Ca
     assert falls([per_token(each) for each in line["beside"]["hypotheses"]])
     assert not falls([per_token(each) for each in line["hypotheses"]])  # or this would prove nothing
     table = printed(capsys, "generate", "-m", model, TEXT, "--max-length", "10", "--table")
-    assert table.count("in order of choice: each is likely, and unlike those above it") == 1
+    assert table.count("in order of choice: each is the best beside those above it") == 1
     assert table.count("in order of log-probability per token") == 1
     assert "group" not in table  # it would count the lines
 
@@ -167,8 +167,10 @@ def test_so_many_are_returned_by_every_strategy(
 
 
 def test_the_best_of_each_group_is_returned(model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    every = asked(capsys, model, "--strength", "9")["hypotheses"]
-    best = asked(capsys, model, "--strength", "9", "--return-per-group", "1")["hypotheses"]
+    every = asked(capsys, model, "--strategy", "dbs", "--strength", "9")["hypotheses"]
+    best = asked(capsys, model, "--strategy", "dbs", "--strength", "9", "--return-per-group", "1")[
+        "hypotheses"
+    ]
     assert [each["group"] for each in every].count(0) == 2
     firsts = [next(each for each in every if each["group"] == group) for group in range(3)]
     assert sorted(each["tokens"] for each in best) == sorted(each["tokens"] for each in firsts)

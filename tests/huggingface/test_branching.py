@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from beamsplit import BeamSearch, PrefixModel, decode
-from beamsplit.huggingface import from_transformers
+from beamsplit import ArgumentError, BeamSearch, PrefixModel, decode
+from beamsplit.huggingface import from_transformers, late_branching
 from beamsplit.strategies.branching import LateBranching
 from huggingface.models import EOS, build, tokenizer
 
@@ -40,3 +40,26 @@ def test_outputs_of_texts_all_differ(name: str) -> None:
     for each, beam in zip(found, alone, strict=True):
         assert len(each) == len({h.text for h in each}) == 8
         assert each.groups[0][0].tokens == beam.best.tokens
+
+
+def generated(**settings: object) -> Tensor:
+    network, mask = build("gpt2"), torch.ones_like(PROMPTS)
+    made: Tensor = network.generate(
+        PROMPTS, attention_mask=mask, custom_generate=late_branching, max_new_tokens=5, **settings
+    )
+    return made
+
+
+def test_generate_returns_as_many_as_it_is_asked_for() -> None:
+    assert len(generated()) == 2  # one an input, as of any generate
+    assert len(generated(num_beams=6)) == 2
+    six = generated(num_return_sequences=6)
+    assert len(six) == 12
+    assert len({tuple(row.tolist()) for row in six[:6]}) == 6
+    assert torch.equal(generated(num_beams=6, num_return_sequences=3)[:3], six[:3])
+
+
+@pytest.mark.parametrize(("name", "value"), [("num_beam_groups", 2), ("diversity_penalty", 0.5)])
+def test_settings_of_groups_are_refused(name: str, value: float) -> None:
+    with pytest.raises(ArgumentError, match=f"{name}={value} is for diverse_beam_search"):
+        generated(**{name: value})

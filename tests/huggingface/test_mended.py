@@ -222,7 +222,7 @@ def test_late_branching_tells_of_too_few_outputs_and_fills_up() -> None:
     """Of one token there are as many outputs as tokens."""
     one = case("gpt2")
     batch, most = one.inputs["input_ids"].shape[0], VOCABULARY + 4
-    settings = {"num_beams": most, "max_new_tokens": 1, "return_dict_in_generate": True}
+    settings = {"num_return_sequences": most, "max_new_tokens": 1, "return_dict_in_generate": True}
     with pytest.warns(UserWarning, match=rf"hypotheses that differ where {most} were asked for \("):
         found = one.model.generate(**one.inputs, custom_generate=late_branching, **settings)
     assert len(found.sequences) == most * batch

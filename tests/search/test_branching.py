@@ -20,6 +20,7 @@ from beamsplit import (
     AntiLanguageModel,
     ArgumentError,
     BeamSearch,
+    FunctionModel,
     Guided,
     Hypotheses,
     LengthNormalised,
@@ -292,6 +293,34 @@ def test_a_batch_is_its_inputs_one_by_one_in_any_order(
     together = content(search(model, strategy, inputs, **options))
     assert together == [content(search(model, strategy, [each], **options))[0] for each in inputs]
     assert content(search(model, strategy, inputs[::-1], **options)) == together[::-1]
+
+
+@pytest.mark.parametrize("outputs", [6, 7])
+def test_scores_do_not_depend_on_how_long_other_outputs_of_the_batch_are(outputs: int) -> None:
+    """Prices such as 1 + 5/6 are rounded, so the sum of many must not depend on how many there are."""
+    tables = (torch.randn(64, 8, 8, generator=torch.Generator().manual_seed(0)) * 4).round() / 4
+    tables[:, :, 0] -= 0.5
+
+    def step(tokens: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.log_softmax(tables[state, tokens], -1), state
+
+    model, strategy, inputs = FunctionModel(step, start=1), LateBranching(outputs=outputs), torch.arange(64)
+    together = decode(model, inputs, strategy, max_length=30, end=0)
+    for index, found in enumerate(together):
+        (alone,) = decode(model, inputs[index : index + 1], strategy, max_length=30, end=0)
+        assert [(h.tokens, h.score) for h in alone] == [(h.tokens, h.score) for h in found]
+
+
+@pytest.mark.parametrize("certain", [False, True])
+def test_an_output_that_says_nothing_is_the_first_or_none(certain: bool) -> None:
+    """The end alone has 0.9 and is the likeliest output, or 0.1, where the likeliest has 0.54 ** 3."""
+    end = 0.9 if certain else 0.1
+    table = torch.tensor([end, (1 - end) * 0.6, (1 - end) * 0.4]).log().expand(3, 3)
+    model: Any = MarkovModel(table)
+    model.to_text = lambda tokens: "".join("ab"[token - 1] for token in tokens if token)
+    (found,) = decode(model, [1], LateBranching(outputs=4), max_length=3, end=0)
+    assert len(found) == 4
+    assert [text == "" for text in found.texts] == [certain, False, False, False]
 
 
 @several

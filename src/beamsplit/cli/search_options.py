@@ -181,8 +181,8 @@ _OPTIONS = (
         "--strategy",
         metavar="NAME",
         shell_complete=_complete(STRATEGIES),
-        help=f"How to search: {one_of(STRATEGIES)} (default: {STRATEGY}; dbs with -g, -b, -s or -d, "
-        "and with --chat).",
+        help=f"How to search: {one_of(STRATEGIES)} (default: {STRATEGY}; dbs with -g, -b, -d or "
+        "--return-per-group, and with --chat).",
     ),
     click.option(
         "--outputs", "-n", type=_WIDTH, metavar="N", help="Number of outputs (default: 6; with --chat, 8)."

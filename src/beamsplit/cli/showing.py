@@ -89,7 +89,7 @@ class _Looks:
 
 _ORDERS = {
     "log-prob": "",
-    "choice": "in order of choice: each is likely, and unlike those above it\n",
+    "choice": "in order of choice: each is the best beside those above it\n",
     "score": "in order of log-probability per token\n",
     "mbr": "in order of likeness to the other outputs (mbr)\n",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -136,12 +136,13 @@ def late_branching(
     on_step: Callable[[Step], object] | None = None,
     **model_kwargs: Any,
 ) -> Any:
-    """Give this to `generate`: `model.generate(**inputs, custom_generate=late_branching, num_beams=6)`.
+    """Give this to `generate`: `generate(**inputs, custom_generate=late_branching, num_return_sequences=6)`.
 
     Args:
-        num_beams: how many outputs to look for, all different; a beam search of the same width costs as much.
-        num_return_sequences: how many of them to return, in the order of choice: the first few are likely and
-            different too. By default all.
+        num_return_sequences: how many outputs to return, all different and in the order of choice; 1 by
+            default, as of any `generate`.
+        num_beams: how many to look for, if more than are returned. It costs about as much as a beam search of
+            the same width.
         length_penalty: as ever; see `GenerationScorer`.
         strength: what it costs to say what other outputs say; see `beamsplit.LateBranching`.
         on_step: called after every step with a `beamsplit.Step`, whose `hypotheses` are the lists so far.
@@ -157,8 +158,10 @@ def late_branching(
     for name in ("output_scores", "output_logits"):
         if generation_config.return_dict_in_generate and getattr(generation_config, name, False):
             raise ArgumentError(f"{name}=True is not possible with late_branching: use diverse_beam_search")
-    outputs = checks.at_least("num_beams", _given(num_beams, generation_config, "num_beams", 1), 1)
+    _refuse_groups({**vars(generation_config), **model_kwargs})
+    beams = checks.at_least("num_beams", _given(num_beams, generation_config, "num_beams", 1), 1)
     returned = _given(num_return_sequences, generation_config, "num_return_sequences", 1)
+    outputs = max(beams, checks.at_least("num_return_sequences", returned, 1))
     sampled_by = generation_config if getattr(generation_config, "do_sample", False) else None
     processors = Processors(logits_processor, sampled_by=sampled_by)
     prompt = Prompt(input_ids, model_kwargs, processors, generation_config, _rows_an_input(generation_config))
@@ -176,10 +179,19 @@ def late_branching(
     for step in search:
         if on_step is not None:
             on_step(step)
-    asked = _Request(outputs, outputs, (), returned if returned > 1 else outputs, None)
+    asked = _Request(outputs, outputs, (), returned, None)
     recorder = OutputRecorder(outputs, outputs, False, scorer, generation_config)
     lists = [_first_returned(found, asked, scorer) for found in step.hypotheses]
     return make_output(model, prompts, _filled_up(lists, asked, "that differ"), recorder)
+
+
+def _refuse_groups(settings: Mapping[str, Any]) -> None:
+    for name, unset in (("num_beam_groups", 1), ("diversity_penalty", 0)):
+        if settings.get(name) not in (None, unset):
+            raise ArgumentError(
+                f"{name}={settings[name]} is for diverse_beam_search: late_branching has no groups, and its "
+                "own strength"
+            )
 
 
 def _first_returned(found: Hypotheses, asked: _Request, scorer: GenerationScorer) -> list[Returned]:

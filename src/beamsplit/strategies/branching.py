@@ -33,7 +33,8 @@ class LateBranching:
     A list is in the order of choice, so that the first few outputs are likely and different too. Each is a
     group of its own. The first is that of a beam search of `beams` beams, whatever the others are: by
     default four, or a fifth of the outputs if that is more, or as many as outputs if these are fewer, and
-    two at least. If there are fewer different outputs than were asked for, the list is shorter.
+    two at least. If fewer different outputs are found than were asked for, the list is shorter: rounds follow
+    no more branches than a beam search of as many beams could pay for, half as much again.
     """
 
     outputs: int

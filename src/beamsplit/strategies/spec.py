@@ -69,7 +69,7 @@ class Widths:
         )
 
 
-_OF_GROUPS = ("groups", "beams_per_group", "strength", "diversity", "return_per_group")
+_OF_GROUPS = ("groups", "beams_per_group", "diversity", "return_per_group")
 
 
 def strategy_named_by(given: Collection[str], default: str) -> str:

@@ -32,7 +32,7 @@ _REPEATED = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """Pairs of neighbouring tokens, and how many outputs of a list have each."""
+    """Pairs of neighbouring tokens, and how many times each was said in a list."""
 
     codes: Tensor  # [m] in order
     times: Tensor  # [m]
@@ -178,7 +178,9 @@ class Chooser:
 
     def _values(self, options: _Options, times: Tensor) -> Tensor:
         """Return what every option [batch n] is worth when each pair was said so many times."""
-        repeated = price_of(times, self.count)[options.pairs].sum(2).to(options.worth.dtype)
+        # In double precision: how a sum is rounded depends on its length, that of the batch's longest output.
+        prices = price_of(times, self.count).double()
+        repeated = prices[options.pairs].sum(2).to(options.worth.dtype)
         total = options.worth - self.price.unsqueeze(1) * repeated
         return final_scores(self.scorer, total, options.length + options.ahead)
 

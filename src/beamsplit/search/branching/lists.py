@@ -28,6 +28,10 @@ _SHORT = 9
 """Outputs of fewer tokens pay less, in proportion: there are few of them, so likely ones share more."""
 
 
+_HIGHEST = 1e9
+"""No price is higher, lest sums of prices be infinite: no output is worth that."""
+
+
 class Lists:
     """Lists of so many outputs, chosen from what an explorer knows."""
 
@@ -42,6 +46,7 @@ class Lists:
         self._count = count
         self._to_text = to_text
         self._texts: dict[tuple[int, str], int] = {}
+        self._first_keys: dict[int, int] = {}
         self._keys: list[int] = []
         outputs = explorer.tree.outputs
         batch = explorer.setting.batch
@@ -52,7 +57,8 @@ class Lists:
         self._length = torch.where(exists, outputs.length[self._first], 1)
         cost = (-outputs.log_prob[self._first]).clamp(min=0) / self._length
         shortness = (self._length / _SHORT).clamp(max=1)
-        self._price = strength * (_USUAL_COUNT / count) ** 0.5 * shortness * cost
+        price = strength * (_USUAL_COUNT / count) ** 0.5 * shortness * cost
+        self._price = price.clamp(max=_HIGHEST)
         options = explorer.setting.options
         self._chooser = Chooser(count, self._price, options.ranking, options.max_length, explorer.base)
 
@@ -87,14 +93,19 @@ class Lists:
         return choice.without_branches(~fits)
 
     def _keys_of(self, outputs: Outputs) -> list[int]:
-        """Return a key for each output, the same for outputs of one input that read the same."""
+        """Return a key for each output, the same for outputs of one input that read the same.
+
+        One that says nothing has the key of the first output, so that it is not chosen after it.
+        """
         size, known = len(outputs.input), len(self._keys)
         if self._to_text is None:
             return list(range(size))
         new = Outputs(*(column[known:] for column in outputs))
         for index, tokens in zip(new.input.tolist(), self._explorer.tree.spell(new), strict=True):
             text = " ".join(self._to_text(tokens).split())
-            self._keys.append(self._texts.setdefault((index, text), len(self._texts)))
+            key = self._texts.setdefault((index, text), len(self._texts))
+            first = self._first_keys.setdefault(index, key)
+            self._keys.append(key if text else first)
         return self._keys[:size]
 
     def _hypotheses(self, outputs: Outputs, choice: Choice, doubt: list[bool]) -> list[Hypotheses]:
