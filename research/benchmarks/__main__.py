@@ -3,6 +3,8 @@
 Decoding: Diverse Beam Search with 20 groups of one beam against beam search of width 20, and both against
 the model calls they make, replayed bare. Selection: one step of picking survivors from given logits, by
 short lists against one pass over the vocabulary for each group (as other implementations do it).
+
+`python -m research.benchmarks performance` measures far more: see `research.benchmarks.performance.command`.
 """
 
 from __future__ import annotations
@@ -80,4 +82,9 @@ def print_selection(rows: list[dict[str, Any]]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["performance"]:
+        from research.benchmarks.performance.command import main as measure_performance
+
+        measure_performance(sys.argv[2:])
+    else:
+        main()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -32,10 +33,26 @@ _SIZES = {  # model: batch, beams, groups
 
 
 class Worker:
-    def __init__(self, contestant: str, python: str, device: str) -> None:
+    """A process that runs one contestant. `source` is a folder to import beamsplit from, if not the usual."""
+
+    def __init__(
+        self,
+        contestant: str,
+        python: str,
+        device: str,
+        source: Path | None = None,
+        script: Path = _WORKER,
+    ) -> None:
         self.contestant = contestant
-        command = [python, str(_WORKER), contestant, device]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        paths = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+        environment = os.environ if source is None else {**os.environ, "PYTHONPATH": _joined(source, *paths)}
+        self._process = subprocess.Popen(
+            [python, str(script), contestant, device],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
 
     def run(self, task: dict[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
@@ -47,6 +64,14 @@ class Worker:
             return {"error": f"the process ended with {self._process.wait()}"}
         answer: dict[str, Any] = json.loads(line)
         return answer
+
+    def close(self) -> None:
+        """Let the process end, which it does when there is nothing more to read."""
+        self._process.communicate()
+
+
+def _joined(*paths: str | Path) -> str:
+    return os.pathsep.join(str(path) for path in paths if str(path))
 
 
 def measure(workers: list[Worker], task: dict[str, Any], turns: int) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from beamsplit.evaluation.tables import aligned
 from research.experiments.causes import similarity_table, sureness_table
 from research.experiments.choice import choice_table
 
-__all__ = ["renew_tables"]
+__all__ = ["renew_tables", "replace_blocks"]
 
 Results = Mapping[str, Any]
 _BLOCK = re.compile(r"<!-- (?P<name>[\w/-]+): (?P<what>[^\n]*) -->\n.*?<!-- end -->", re.DOTALL)
@@ -104,11 +104,19 @@ OF_MANY: dict[str, Callable[..., list[str]]] = {"gains": gains_table, "overview"
 def renew_tables(page: str, folder: Path) -> str:
     """Return the page with its tables made from the results FOLDER/NAME.json."""
 
-    def block(match: re.Match[str]) -> str:
-        name, arguments = match["name"], shlex.split(match["what"])
+    def lines(name: str, arguments: list[str]) -> list[str]:
         of_many = OF_MANY.get(name)
-        lines = of_many(folder, *arguments) if of_many else _lines(folder, name, *arguments)
-        body = "\n".join(lines).strip("\n")
+        return of_many(folder, *arguments) if of_many else _lines(folder, name, *arguments)
+
+    return replace_blocks(page, lines)
+
+
+def replace_blocks(page: str, lines: Callable[[str, list[str]], list[str]]) -> str:
+    """Return the page with new lines between its marks, by each mark's name and arguments."""
+
+    def block(match: re.Match[str]) -> str:
+        name = match["name"]
+        body = "\n".join(lines(name, shlex.split(match["what"]))).strip("\n")
         return f"<!-- {name}: {match['what']} -->\n\n{body}\n\n<!-- end -->"
 
     return _BLOCK.sub(block, page)

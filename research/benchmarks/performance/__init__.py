@@ -1,0 +1,1 @@
+"""Measure how fast and how small a search is, against its peers and against what the hardware allows."""

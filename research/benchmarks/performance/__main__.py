@@ -1,0 +1,5 @@
+"""Run the measurement."""
+
+from research.benchmarks.performance.command import main
+
+main()
