@@ -35,7 +35,7 @@ __all__ = ["Found", "determinantal_beam_search", "greedy_subset", "kernel_of", "
 
 BEAMS = 20
 DECAY = 0.5
-WEIGHTS = (0.1, 1.0, 10.0)
+WEIGHTS = (0.001, 0.01, 0.1)
 OUT = Path(__file__).parents[2] / "docs" / "results" / "determinantal.json"
 
 Floats = NDArray[np.float64]

@@ -36,7 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def said(*arguments: str) -> str:
     found = CliRunner().invoke(study, arguments, catch_exceptions=False)
     assert found.exit_code == 0, found.output
-    return found.output
+    return found.stdout  # what falls short is said on stderr
 
 
 def refusal(*arguments: str) -> str:
