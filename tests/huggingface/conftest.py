@@ -7,7 +7,13 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from beamsplit.huggingface import install, uninstall
+from beamsplit.huggingface import carrying, install, uninstall
+
+
+@pytest.fixture(autouse=True)
+def _caches_for_beams(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use them for the short prompts of tests, too."""
+    monkeypatch.setattr(carrying, "LEAST_ON_CPU", 0)
 
 
 @pytest.fixture

@@ -133,7 +133,9 @@ def test_it_is_the_beam_search_of_transformers_in_every_precision(
     model = copy.deepcopy(case("llama").model).to(dtype)
     inputs = case("llama").inputs | settings | {"num_beams": 4, "num_return_sequences": 4}
     inputs |= {"max_new_tokens": 8, "return_dict_in_generate": True, "output_scores": True}
-    found = model.generate(**inputs, custom_generate=diverse_beam_search)
+    # A prompt that is read apart is rounded differently: test_beam_cache.py says how far it may be off.
+    beam_cache = dtype == torch.float32
+    found = model.generate(**inputs, custom_generate=diverse_beam_search, beam_cache=beam_cache)
     assert_same(found, model.generate(**inputs))
     assert found.log_probs.dtype == torch.float32
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from transformers.cache_utils import Cache, EncoderDecoderCache
 
 from beamsplit.errors import ModelError
+from beamsplit.huggingface.beam_cache import BeamCache, CrossCache
 
 __all__ = ["check_cache", "has_rows", "same_rows", "select_rows"]
 
@@ -78,6 +79,10 @@ def select_rows(kwargs: dict[str, Any], rows: Tensor, before: int, same_inputs: 
 
 
 def _select_cache(cache: Any, rows: Tensor, same_inputs: bool) -> Any:
+    if isinstance(cache, BeamCache):
+        return cache.select(rows, same_inputs)
+    if isinstance(cache, CrossCache):
+        return cache.select(rows)
     selected = copy.copy(cache)
     if isinstance(cache, EncoderDecoderCache):
         selected.self_attention_cache = _select_cache(cache.self_attention_cache, rows, same_inputs)

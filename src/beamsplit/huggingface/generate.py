@@ -50,6 +50,7 @@ def diverse_beam_search(
     model_temperature: float = 1.0,
     seed: int | Sequence[int] | None = None,
     on_step: Callable[[Step], object] | None = None,
+    beam_cache: bool = True,
     **model_kwargs: Any,
 ) -> Any:
     """Give this to `generate`: `model.generate(**inputs, custom_generate=diverse_beam_search, ...)`.
@@ -71,6 +72,8 @@ def diverse_beam_search(
             the softened model, `log_probs` of the model itself.
         seed: for do_sample=True; by default drawn from torch's generator, which `set_seed` controls.
         on_step: called after every step with a `beamsplit.Step`, whose `hypotheses` are the lists so far.
+        beam_cache: store the keys and values of a prompt once for all its beams. False gives each beam a
+            cache of its own, as `generate` does: the results are the same.
 
     All other settings are those of `generate`. Returns what it returns: sequences, or, with
     return_dict_in_generate=True, its output for beams with `log_probs` and `groups` besides.
@@ -79,6 +82,7 @@ def diverse_beam_search(
     call does not say which it wants.
     """
     _refuse(generation_config, on_step)
+    beam_cache = checks.true_or_false("beam_cache", beam_cache)
     asked = _Request.of(
         generation_config,
         num_beams,
@@ -98,7 +102,7 @@ def diverse_beam_search(
     guided = bool(prompt.processors) or softened
     recorder = OutputRecorder(asked.beams, asked.groups, guided, scorer, generation_config)
     observer = _softened(recorder.observer, model_temperature) if softened else recorder.observer
-    door = TransformersModel(model, lambda inputs: inputs, observer=observer)
+    door = TransformersModel(model, lambda inputs: inputs, observer=observer, beam_cache=beam_cache)
     strategy = _strategy(door, asked, generation_config, diversity, sampling)
     search = beamsplit.steps(
         door,
@@ -134,6 +138,7 @@ def late_branching(
     length_penalty: float | None = None,
     strength: float = 0.8,
     on_step: Callable[[Step], object] | None = None,
+    beam_cache: bool = True,
     **model_kwargs: Any,
 ) -> Any:
     """Give this to `generate`: `generate(**inputs, custom_generate=late_branching, num_return_sequences=6)`.
@@ -146,6 +151,8 @@ def late_branching(
         length_penalty: as ever; see `GenerationScorer`.
         strength: what it costs to say what other outputs say; see `beamsplit.LateBranching`.
         on_step: called after every step with a `beamsplit.Step`, whose `hypotheses` are the lists so far.
+        beam_cache: store the keys and values of a prompt once for all its beams. False gives each beam a
+            cache of its own, as `generate` does: the results are the same.
 
     If an input has fewer different outputs than that, its last sequences are empty, with a score of -inf, and
     a warning says so.
@@ -155,6 +162,7 @@ def late_branching(
     and without `scores`, `logits` and `beam_indices`.
     """
     _refuse(generation_config, on_step)
+    beam_cache = checks.true_or_false("beam_cache", beam_cache)
     for name in ("output_scores", "output_logits"):
         if generation_config.return_dict_in_generate and getattr(generation_config, name, False):
             raise ArgumentError(f"{name}=True is not possible with late_branching: use diverse_beam_search")
@@ -168,7 +176,7 @@ def late_branching(
     prompts = prompt.input_ids[prompt.rows]
     scorer = _scorer(generation_config, length_penalty, None, groups=1)
     search = beamsplit.steps(
-        TransformersModel(model, lambda inputs: inputs),
+        TransformersModel(model, lambda inputs: inputs, beam_cache=beam_cache),
         prompt,
         LateBranching(outputs=outputs, strength=strength),
         max_length=generation_config.max_length - prompts.shape[1],

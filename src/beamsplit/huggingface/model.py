@@ -15,7 +15,9 @@ from transformers.generation.utils import GenerationMixin
 from beamsplit import checks
 from beamsplit.decoding import decode
 from beamsplit.errors import ArgumentError, ModelError
+from beamsplit.huggingface.beam_cache import NotCarriedError
 from beamsplit.huggingface.cache import check_cache, has_rows, same_rows, select_rows
+from beamsplit.huggingface.carrying import call_with_beams, carry, give_up, has_beam_cache, is_wanted
 from beamsplit.huggingface.chat import check_template_arguments, end_of_turn, has_template
 from beamsplit.huggingface.inputs import encode
 from beamsplit.huggingface.processors import Processors
@@ -84,6 +86,7 @@ class TransformersModel:
         to_text: Callable[[tuple[int, ...]], str] | None = None,
         observer: Observer | None = None,
         chats: bool = False,
+        beam_cache: bool = True,
     ) -> None:
         self.end = list(end)
         self.to_text = to_text
@@ -95,6 +98,7 @@ class TransformersModel:
         self.origin: str | None = None  # a hash of what outputs depend on besides the weights, if known
         self._prepare = prepare
         self._observer = observer
+        self._beam_cache = beam_cache
 
     @property
     def word_vectors(self) -> Tensor:
@@ -142,16 +146,16 @@ class TransformersModel:
             rows = prompt.rows.to(logits.device)
             state, logits = self.select(state, rows), logits[rows]
             state = replace(state, owner=owner[: len(rows)])
+        if is_wanted(self._beam_cache):
+            state = replace(state, kwargs=carry(model, state.kwargs))
         return self._processed(logits, state), state
 
     @torch.no_grad()
     def step(self, tokens: Tensor, state: _State) -> tuple[Tensor | Guided, _State]:
         sequences = torch.cat([state.sequences, tokens.unsqueeze(1)], dim=1)
-        length = {"next_sequence_length": 1} if _TAKES_LENGTH else {}
-        inputs = state.model.prepare_inputs_for_generation(sequences, **length, **state.kwargs)
         with _explained_positions(state.model, sequences.shape[1]):
-            outputs = state.model(**inputs, return_dict=True)
-        kwargs = self._next_kwargs(state.model, outputs, dict(state.kwargs))
+            outputs, kwargs = _call(state.model, sequences, state.kwargs)
+        kwargs = self._next_kwargs(state.model, outputs, dict(kwargs))
         state = replace(state, kwargs=kwargs, sequences=sequences)
         return self._processed(outputs.logits[:, -1], state), state
 
@@ -212,11 +216,28 @@ def _prefill(model: Any, input_ids: Tensor, config: Any, kwargs: dict[str, Any])
     return model(**model.prepare_inputs_for_generation(input_ids, **kwargs), return_dict=True)
 
 
+def _call(model: Any, sequences: Tensor, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Call the model on the last token of each row. Returns its outputs, and the arguments of the call."""
+
+    def call(kwargs: dict[str, Any]) -> Any:
+        length = {"next_sequence_length": 1} if _TAKES_LENGTH else {}
+        inputs = model.prepare_inputs_for_generation(sequences, **length, **kwargs)
+        return model(**inputs, return_dict=True)
+
+    if has_beam_cache(kwargs):
+        try:
+            return call_with_beams(model, kwargs, call)
+        except NotCarriedError as reason:
+            kwargs = give_up(model, kwargs, reason)
+    return call(kwargs), kwargs
+
+
 def from_transformers(
     model: Any,
     processor: Any = None,
     *,
     chat_template_kwargs: Mapping[str, Any] | None = None,
+    beam_cache: bool = True,
     **generation: Any,
 ) -> TransformersModel:
     """Make a model for `decode` and `steps` from a transformers model and its tokenizer or processor.
@@ -232,8 +253,12 @@ def from_transformers(
     `generation` are settings of `generate` that change the probabilities of the next token, such as
     repetition_penalty=1.2. Otherwise those of the model's generation config apply, except
     forced_eos_token_id, which only `generate` can apply. The search and its limits are given to `decode`.
+
+    The keys and values of a prompt are stored once for all its beams. `beam_cache=False` gives each beam a
+    cache of its own, as `generate` does: the results are the same.
     """
     _check(model, processor, generation)
+    beam_cache = checks.true_or_false("beam_cache", beam_cache)
     template = check_template_arguments(chat_template_kwargs)
     positions = getattr(model.config, "max_target_positions", None)  # Whisper refuses to go beyond these
     generation = {"max_new_tokens": max(positions // 2, 1) if positions else _UNBOUNDED, **generation}
@@ -256,6 +281,7 @@ def from_transformers(
         end=_own_ends(model, processor, generation, template),
         to_text=detokenise and (lambda tokens: detokenise(list(tokens), skip_special_tokens=True)),
         chats=has_template(processor),
+        beam_cache=beam_cache,
     )
 
 
