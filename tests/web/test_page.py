@@ -212,7 +212,8 @@ def test_the_tree_grows_while_the_search_runs(browser: Any, page_server: Server)
         sizes.append(page.locator("#tree svg text").count())
     page.wait_for_selector(DONE, timeout=15_000)
     sizes.append(page.locator("#tree svg text").count())
-    assert sizes == sorted(set(sizes)), sizes
+    assert sizes == sorted(sizes), sizes
+    assert len(set(sizes)) >= 3, sizes  # a slow browser may be shown one step twice
     page.close()
 
 
