@@ -298,11 +298,11 @@ def test_a_batch_is_its_inputs_one_by_one_in_any_order(
 @pytest.mark.parametrize("outputs", [6, 7])
 def test_scores_do_not_depend_on_how_long_other_outputs_of_the_batch_are(outputs: int) -> None:
     """Prices such as 1 + 5/6 are rounded, so the sum of many must not depend on how many there are."""
-    tables = (torch.randn(64, 8, 8, generator=torch.Generator().manual_seed(0)) * 4).round() / 4
+    tables = (torch.randn(64, 8, 8, generator=torch.Generator().manual_seed(2)) * 4).round() / 4
     tables[:, :, 0] -= 0.5
 
     def step(tokens: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        return torch.log_softmax(tables[state, tokens], -1), state
+        return torch.log_softmax(tables[state, tokens].double(), -1).float(), state
 
     model, strategy, inputs = FunctionModel(step, start=1), LateBranching(outputs=outputs), torch.arange(64)
     together = decode(model, inputs, strategy, max_length=30, end=0)
@@ -321,6 +321,33 @@ def test_an_output_that_says_nothing_is_the_first_or_none(certain: bool) -> None
     (found,) = decode(model, [1], LateBranching(outputs=4), max_length=3, end=0)
     assert len(found) == 4
     assert [text == "" for text in found.texts] == [certain, False, False, False]
+
+
+@pytest.mark.parametrize(("end", "texts"), [(0.3, ("a", "b")), (0.9, ("", "a", "b"))])
+def test_an_output_that_says_nothing_is_not_chosen_even_if_the_list_falls_short(
+    end: float, texts: tuple[str, ...]
+) -> None:
+    """Outputs have one token: the end, a or b. Beam search's best comes first, whatever it says."""
+    table = torch.tensor([end, (1 - end) * 0.8, (1 - end) * 0.2]).log().expand(3, 3)
+    model: Any = MarkovModel(table)
+    model.to_text = lambda tokens: "".join("ab"[token - 1] for token in tokens if token)
+    (found,) = decode(model, [1], LateBranching(outputs=3), max_length=1, end=0)
+    assert found.texts == texts
+
+
+def test_the_first_search_has_four_beams_unless_lists_are_very_short_or_long() -> None:
+    beams = {
+        outputs: LateBranching(outputs=outputs).plan().beams_per_group
+        for outputs in (1, 2, 3, 4, 6, 20, 24, 30)
+    }
+    assert beams == {1: 2, 2: 2, 3: 3, 4: 4, 6: 4, 20: 4, 24: 4, 30: 6}
+
+
+def test_a_strength_beyond_all_bounds_leaves_scores_that_are_numbers() -> None:
+    model = PrefixHashModel(VOCABULARY, seed=3)
+    (found,) = search(Around(model), LateBranching(outputs=6, strength=1e300), [1], max_length=5, end=0)
+    assert len(found) == 6
+    assert all(math.isfinite(h.score) for h in found)
 
 
 @several
