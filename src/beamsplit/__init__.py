@@ -53,6 +53,7 @@ __all__ = [
     "Diversity",
     "Earlier",
     "Embedding",
+    "EngineError",
     "FunctionModel",
     "Guided",
     "Hamming",
@@ -99,7 +100,7 @@ __all__ = [
 _HOMES = {
     "decoding": "decode decode_async groups groups_async steps steps_async",
     "diversity": "Cumulative Diversity Earlier Embedding Hamming NGram",
-    "errors": "ArgumentError BeamsplitError ModelError TermError",
+    "errors": "ArgumentError BeamsplitError EngineError ModelError TermError",
     "functions": "FunctionModel PrefixModel",
     "guidance": "AntiLanguageModel",
     "hypotheses": "Hypotheses Hypothesis Results",
@@ -118,6 +119,7 @@ _HOMES = {
 # Packages and modules that are for users; the others are for each other.
 _PACKAGES = (
     "diversity",
+    "engines",
     "evaluation",
     "huggingface",
     "metrics",

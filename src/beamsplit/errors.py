@@ -2,6 +2,7 @@
 
 BeamsplitError
 ├── ArgumentError       a setting is out of range, or two settings exclude each other
+├── EngineError         a serving engine does not answer, or not with what it was asked for
 ├── ModelError          the model broke the `StepModel` contract
 └── TermError           a diversity term returned something that is not a penalty
 
@@ -10,7 +11,7 @@ Each is also a `ValueError`, so code that does not know this package can catch i
 
 from __future__ import annotations
 
-__all__ = ["ArgumentError", "BeamsplitError", "ModelError", "TermError"]
+__all__ = ["ArgumentError", "BeamsplitError", "EngineError", "ModelError", "TermError"]
 
 
 class BeamsplitError(ValueError):
@@ -19,6 +20,10 @@ class BeamsplitError(ValueError):
 
 class ArgumentError(BeamsplitError):
     """A setting is out of range, or two settings exclude each other."""
+
+
+class EngineError(BeamsplitError):
+    """A serving engine does not answer, or not with what it was asked for."""
 
 
 class ModelError(BeamsplitError):

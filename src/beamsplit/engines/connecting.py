@@ -1,0 +1,256 @@
+"""Find out what kind of engine is at an address, and make a model of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias, get_args
+
+from beamsplit import checks
+from beamsplit.engines.dialects import Completions, Dialect, Generate, LlamaCpp, Texts
+from beamsplit.engines.http import Client, Patience, RefusedError
+from beamsplit.engines.model import EngineModel
+from beamsplit.engines.remote import RemoteEngine
+from beamsplit.engines.running import InBackground
+from beamsplit.engines.serving_tokenizers import LlamaTokenizer, VllmTokenizer
+from beamsplit.engines.tokenizers import has_tokenizer, load_tokenizer
+from beamsplit.engines.vocabularies import (
+    PlainVocabulary,
+    ServerTokenizer,
+    ServerVocabulary,
+    TextVocabulary,
+    TokenizerVocabulary,
+    Vocabulary,
+)
+from beamsplit.errors import ArgumentError, EngineError
+
+__all__ = ["KINDS", "Kind", "connect"]
+
+Kind: TypeAlias = Literal["vllm", "sglang", "llama.cpp", "texts"]
+KINDS: tuple[str, ...] = get_args(Kind)
+
+
+def connect(
+    url: str,
+    model: str | None = None,
+    *,
+    kind: Kind | None = None,
+    tokenizer: Any = None,
+    end: int | str | Sequence[int | str] | None = None,
+    chat_template_kwargs: Mapping[str, Any] | None = None,
+    key: str | None = None,
+    patience: Patience | None = None,
+    connections: int = 16,
+    rows_per_request: int | None = None,
+) -> EngineModel:
+    """Return the model that a serving engine has at an address, for `decode` and everything else.
+
+    Args:
+        url: such as "http://localhost:8000".
+        model: the name that it is served by; not needed if there is one alone.
+        kind: "vllm", also for others that know token ids in `/v1/completions`; "sglang"; "llama.cpp",
+            its own server; "texts", for completions without token ids. By default, the engine is asked.
+        tokenizer: one of transformers, or its name or folder. By default, that of the model's name if it can
+            be loaded here, else the engine's own, by its requests; False is the engine's own.
+        end: the tokens that end an output, by id, or by text for kind="texts". By default, what the tokenizer
+            or the engine says.
+        chat_template_kwargs: arguments of the chat template, such as `{"enable_thinking": False}`.
+        key: a bearer token. By default, that of the environment variable BEAMSPLIT_ENGINE_KEY.
+        patience: how long to wait, and how often to try.
+        connections: how many requests may be under way at once.
+        rows_per_request: how many prefixes go into one request.
+    """
+    if kind is not None and kind not in KINDS:
+        raise ArgumentError(f"kind is {checks.short_repr(kind)}: give one of {', '.join(KINDS)}")
+    if rows_per_request is not None:
+        checks.at_least("rows_per_request", rows_per_request, 1)
+    client = Client(url, key=key, patience=patience, connections=connections)
+    runner = InBackground()
+    probe = runner.run(_probe(client, model, kind))
+    if model is not None and probe.models and model not in probe.models:
+        hint = checks.nearest(model, probe.models, f"it has {', '.join(probe.models)}")
+        raise ArgumentError(f"the engine at {client.url} has no model {model!r}: {hint}")
+    wishes = _Wishes(tokenizer, checks.materialise(end), chat_template_kwargs)
+    vocabulary = _vocabulary(client, runner, probe, wishes)
+    engine = RemoteEngine(
+        client,
+        _dialect(probe, vocabulary),
+        name=f"{probe.model} at {client.url}",
+        longest=probe.longest,
+        rows_per_request=rows_per_request,
+    )
+    return EngineModel(engine, vocabulary, runner)
+
+
+@dataclass(frozen=True)
+class _Probe:
+    """What an engine says of itself."""
+
+    kind: str
+    model: str
+    models: tuple[str, ...] = ()
+    source: str | None = None  # the folder or the name that it has loaded the model from
+    longest: int | None = None
+    end: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Wishes:
+    """What the user says of tokens."""
+
+    tokenizer: Any
+    end: Any
+    template: Mapping[str, Any] | None
+
+    @property
+    def ids(self) -> list[int] | None:
+        """The ends by id."""
+        if self.end is None:
+            return None
+        ends = self.end if isinstance(self.end, list) else [self.end]
+        return [checks.whole_number("end", each, ", or several") for each in ends]
+
+    @property
+    def texts(self) -> list[str]:
+        """The ends by text."""
+        ends = [] if self.end is None else self.end if isinstance(self.end, list) else [self.end]
+        for each in ends:
+            if not isinstance(each, str):
+                raise ArgumentError(f"end is {checks.short_repr(each)}, and kind='texts' knows texts alone")
+        return ends
+
+
+# Asking the engine what it is
+
+
+async def _probe(client: Client, model: str | None, kind: str | None) -> _Probe:
+    """Return what the engine says of itself. Raise if nobody answers."""
+    found = await _get(client, "/v1/models")
+    listed = found.get("data") if isinstance(found, Mapping) else None
+    entries = [each for each in listed or () if isinstance(each, Mapping) and isinstance(each.get("id"), str)]
+    names = tuple(each["id"] for each in entries)
+    if model is None and len(names) > 1:
+        raise ArgumentError(f"the engine at {client.url} has several models: name one of {', '.join(names)}")
+    entry: Mapping[str, Any] = next((each for each in entries if model in (None, each["id"])), {})
+    probe = _Probe(
+        kind=kind or await _kind(client, entry),
+        model=model or (names[0] if names else "model"),
+        models=names,
+        source=_text(entry.get("root")),
+        longest=_count(entry.get("max_model_len")),
+    )
+    if probe.kind == "sglang":
+        return await _of_sglang(client, probe)
+    if probe.kind == "llama.cpp":
+        return await _of_llama_cpp(client, probe)
+    return probe
+
+
+async def _kind(client: Client, entry: Mapping[str, Any]) -> str:
+    """Return the kind of engine, by who owns its models and by what else it answers."""
+    owner = str(entry.get("owned_by", "")).lower()
+    for known, kind in {"vllm": "vllm", "sglang": "sglang", "llamacpp": "llama.cpp"}.items():
+        if owner == known:
+            return kind
+    if await _get(client, "/get_model_info") is not None:
+        return "sglang"
+    if entry or await _get(client, "/version") is not None:
+        return "vllm"
+    raise EngineError(
+        f"{client.url} answers, but does not say what kind of engine it is: give connect a kind, one of "
+        f"{', '.join(KINDS)}"
+    )
+
+
+async def _of_sglang(client: Client, probe: _Probe) -> _Probe:
+    info = await _get(client, "/get_model_info") or {}
+    source = _text(info.get("tokenizer_path")) or _text(info.get("model_path")) or probe.source
+    return replace(probe, source=source)
+
+
+async def _of_llama_cpp(client: Client, probe: _Probe) -> _Probe:
+    """Return the same with its end token, which it names by text, and the length that it was started with."""
+    props = await _get(client, "/props") or {}
+    longest = _count((props.get("default_generation_settings") or {}).get("n_ctx"))
+    end: tuple[int, ...] = ()
+    if text := _text(props.get("eos_token")):
+        answer = await client.post(
+            "/tokenize", {"content": text, "parse_special": True, "add_special": False}
+        )
+        tokens = answer.get("tokens", [])
+        end = tuple(tokens) if len(tokens) == 1 else ()
+    return replace(probe, source=None, longest=longest, end=end)
+
+
+async def _get(client: Client, path: str) -> Any:
+    """Return what is there; None if the engine has no such thing."""
+    try:
+        return await client.get(path)
+    except RefusedError as refusal:
+        if refusal.status in (401, 403):
+            raise
+        return None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and value > 0 else None
+
+
+# Its language, and its tokens
+
+
+def _dialect(probe: _Probe, vocabulary: Vocabulary) -> Dialect:
+    if isinstance(vocabulary, TextVocabulary):
+        return Texts(probe.model, vocabulary)
+    if probe.kind == "sglang":
+        return Generate()
+    return LlamaCpp() if probe.kind == "llama.cpp" else Completions(probe.model)
+
+
+def _vocabulary(client: Client, runner: InBackground, probe: _Probe, wishes: _Wishes) -> Vocabulary:
+    if probe.kind == "texts":
+        return TextVocabulary(wishes.texts)
+    ids = wishes.ids
+    own = _own_tokenizer(probe, wishes)
+    if own is not None:
+        tokenizer, ends_of_model = own
+        return TokenizerVocabulary(tokenizer, ids, wishes.template, ends_of_model)
+    ends = ids or list(probe.end) or None
+    server = runner.run(_server_tokenizer(client, probe))
+    if server is None:
+        return PlainVocabulary(ends)
+    return ServerVocabulary(
+        server, ends, lambda tokens: runner.run(server.detokenize(tokens)), wishes.template
+    )
+
+
+def _own_tokenizer(probe: _Probe, wishes: _Wishes) -> tuple[Any, list[int]] | None:
+    """Return a tokenizer in this process, and the ends that the model's settings name, if there is one."""
+    if wishes.tokenizer is False:
+        return None
+    if wishes.tokenizer is not None and not isinstance(wishes.tokenizer, str | os.PathLike):
+        return wishes.tokenizer, []
+    if wishes.tokenizer is not None:
+        return load_tokenizer(os.fspath(wishes.tokenizer))
+    for name in dict.fromkeys(filter(None, (probe.source, probe.model))):
+        if has_tokenizer(name):
+            with suppress(ArgumentError, ImportError):
+                return load_tokenizer(name)
+    return None
+
+
+async def _server_tokenizer(client: Client, probe: _Probe) -> ServerTokenizer | None:
+    """Return the engine's tokenizer, if it answers."""
+    server: ServerTokenizer
+    server = LlamaTokenizer(client) if probe.kind == "llama.cpp" else VllmTokenizer(client, probe.model)
+    try:
+        await server.tokenize("a")
+    except EngineError:
+        return None
+    return server

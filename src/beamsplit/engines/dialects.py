@@ -1,0 +1,236 @@
+"""What engines are asked in, and how their answers are read: one class for each way of speaking.
+
+    Completions   POST /v1/completions with token ids: vLLM, and whatever speaks like it
+    Texts         POST /v1/completions with texts, for servers that know nothing else
+    Generate      POST /generate: SGLang
+    LlamaCpp      POST /completion: the server of llama.cpp
+
+Each asks for one token of each prefix, with the log-probabilities of the likeliest. A dialect does no I/O.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from beamsplit.engines.candidates import Candidates, Prefix
+from beamsplit.engines.vocabularies import TextVocabulary
+from beamsplit.errors import EngineError
+
+__all__ = ["Completions", "Dialect", "Generate", "LlamaCpp", "Texts"]
+
+_BY_ID = "token_id:"
+
+
+class Dialect(Protocol):
+    """How one kind of engine is asked, and answers."""
+
+    path: str
+    rows_per_request: int
+    """How many prefixes go into one request."""
+
+    def body(self, prefixes: Sequence[Prefix], count: int) -> dict[str, Any]:
+        """Return the request for the next tokens of prefixes."""
+        ...
+
+    def read(self, answer: Any, rows: int, count: int) -> list[Candidates]:
+        """Return the lists of an answer to a request for so many prefixes. Raise if some are missing."""
+        ...
+
+    def limit(self, said: str, count: int) -> int | None:
+        """Return how many candidates the engine lists at most, by what it said when it refused `count`.
+
+        None: it did not refuse for that.
+        """
+        ...
+
+
+class Completions:
+    """The completions of OpenAI's interface, as vLLM extends them: token ids in, token ids out."""
+
+    path = "/v1/completions"
+    rows_per_request = 256
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+
+    def body(self, prefixes: Sequence[Prefix], count: int) -> dict[str, Any]:
+        return {
+            "model": self._model,
+            "prompt": [list(prefix) for prefix in prefixes],
+            "max_tokens": 1,
+            "temperature": 0,
+            "logprobs": count,
+            "return_tokens_as_token_ids": True,  # "token_id:5", since texts of tokens may be alike
+        }
+
+    def read(self, answer: Any, rows: int, count: int) -> list[Candidates]:
+        return [Candidates.of(_by_id(listed), count) for listed in _top_of_choices(answer, rows)]
+
+    def limit(self, said: str, count: int) -> int | None:
+        return _limit_of_logprobs(said, count)
+
+
+class Texts:
+    """The same interface of a server that knows texts alone.
+
+    A token that reads as another takes its place in a list, and a text may be split into other tokens than it
+    was made of: so its lists bound nothing, and no output is certified.
+    """
+
+    path = "/v1/completions"
+
+    def __init__(self, model: str, vocabulary: TextVocabulary, rows_per_request: int = 1) -> None:
+        self._model = model
+        self._vocabulary = vocabulary
+        self.rows_per_request = rows_per_request
+
+    def body(self, prefixes: Sequence[Prefix], count: int) -> dict[str, Any]:
+        texts = [self._vocabulary.spell(prefix) for prefix in prefixes]
+        return {
+            "model": self._model,
+            "prompt": texts[0] if self.rows_per_request == 1 else texts,
+            "max_tokens": 1,
+            "temperature": 0,
+            "logprobs": count,
+        }
+
+    def read(self, answer: Any, rows: int, count: int) -> list[Candidates]:
+        number = self._vocabulary.number
+        return [
+            Candidates.of([(number(text), value) for text, value in listed.items()], count, complete=False)
+            for listed in _top_of_choices(answer, rows)
+        ]
+
+    def limit(self, said: str, count: int) -> int | None:
+        return _limit_of_logprobs(said, count)
+
+
+class Generate:
+    """The native interface of SGLang."""
+
+    path = "/generate"
+    rows_per_request = 256
+
+    def body(self, prefixes: Sequence[Prefix], count: int) -> dict[str, Any]:
+        return {
+            "input_ids": [list(prefix) for prefix in prefixes],
+            "sampling_params": {"max_new_tokens": 1, "temperature": 0},
+            "return_logprob": True,
+            "top_logprobs_num": count,
+        }
+
+    def read(self, answer: Any, rows: int, count: int) -> list[Candidates]:
+        answers = [answer] if isinstance(answer, Mapping) else answer
+        _check_rows(answers, rows)
+        found = []
+        for each in answers:
+            info = _field(each, "meta_info")
+            listed = _first(info, "output_top_logprobs")
+            found.append(Candidates.of([(int(entry[1]), entry[0]) for entry in listed], count))
+        return found
+
+    def limit(self, said: str, count: int) -> int | None:
+        return _limit_of_logprobs(said, count)
+
+
+class LlamaCpp:
+    """The native interface of llama.cpp's server."""
+
+    path = "/completion"
+    rows_per_request = 64
+
+    def body(self, prefixes: Sequence[Prefix], count: int) -> dict[str, Any]:
+        return {
+            "prompt": [list(prefix) for prefix in prefixes],
+            "n_predict": 1,
+            "temperature": 0,
+            "n_probs": count,
+            "post_sampling_probs": False,  # the model's own distribution
+            "cache_prompt": True,
+        }
+
+    def read(self, answer: Any, rows: int, count: int) -> list[Candidates]:
+        answers = [answer] if isinstance(answer, Mapping) else answer
+        _check_rows(answers, rows)
+        if all("index" in each for each in answers):
+            answers = sorted(answers, key=lambda each: each["index"])
+        listed = [_field(_first(each, "completion_probabilities"), "top_logprobs") for each in answers]
+        return [
+            Candidates.of([(entry["id"], entry["logprob"]) for entry in entries], count) for entries in listed
+        ]
+
+    def limit(self, said: str, count: int) -> int | None:
+        return None
+
+
+# Reading answers
+
+
+def _top_of_choices(answer: Any, rows: int) -> list[Mapping[str, float]]:
+    """Return what each choice lists for its one token, in the order of the prefixes."""
+    choices = _field(answer, "choices")
+    _check_rows(choices, rows)
+    ordered = sorted(choices, key=lambda choice: choice.get("index", 0))
+    if rows > 1 and [choice.get("index") for choice in ordered] != list(range(rows)):
+        raise EngineError("the engine's choices do not say which prompt they belong to, each of them once")
+    found = []
+    for choice in ordered:
+        listed = _first(_field(choice, "logprobs"), "top_logprobs")
+        if not isinstance(listed, Mapping):
+            raise EngineError(
+                f"the engine listed {type(listed).__name__} where candidates belong: it may not know logprobs"
+            )
+        found.append(listed)
+    return found
+
+
+def _by_id(listed: Mapping[str, float]) -> dict[int, float]:
+    found = {}
+    for name, value in listed.items():
+        number = name.removeprefix(_BY_ID)
+        if number == name or not number.isdecimal():
+            raise EngineError(
+                f"the engine named a token {name!r} and not by its id: it does not know "
+                "return_tokens_as_token_ids, as vLLM does (with kind='texts' it can still be asked, and "
+                "no output is certified)"
+            )
+        found[int(number)] = value
+    return found
+
+
+def _check_rows(answers: Any, rows: int) -> None:
+    if not isinstance(answers, Sequence) or len(answers) != rows:
+        got = len(answers) if isinstance(answers, Sequence) else type(answers).__name__
+        raise EngineError(f"the engine answered for {got} prompts when it was asked about {rows}")
+
+
+def _field(table: Any, name: str) -> Any:
+    if not isinstance(table, Mapping) or table.get(name) is None:
+        raise EngineError(
+            f"the engine's answer has no {name!r}: it may not know log-probabilities, or not give them away"
+        )
+    return table[name]
+
+
+def _first(table: Any, name: str) -> Any:
+    """Return the only entry of a list, for the only token that was asked for."""
+    values = _field(table, name)
+    if not isinstance(values, Sequence) or not values or values[0] is None:
+        raise EngineError(f"the engine's {name!r} is empty, though it was asked for one token")
+    return values[0]
+
+
+def _limit_of_logprobs(said: str, count: int) -> int | None:
+    """Return the limit that is named in a refusal such as "... logprobs of 41, ... max allowed: 20".
+
+    >>> _limit_of_logprobs("Requested sample logprobs of 41, which is greater than max allowed: 20", 41)
+    20
+    >>> _limit_of_logprobs("This model's maximum context length is 256 tokens", 41)
+    """
+    if "logprobs" not in said:
+        return None
+    numbers = [int(number) for number in re.findall(r"\d+", said)]
+    smaller = [number for number in numbers if 0 < number < count]
+    return max(smaller) if smaller else None

@@ -1,0 +1,232 @@
+"""An engine as a model: its state is the prefixes themselves, and its answers are candidate lists."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, TypeAlias, TypeVar
+
+import torch
+from torch import Tensor
+
+from beamsplit.engines.candidates import Engine, Prefix, stack_candidates
+from beamsplit.engines.running import AtOnce, InBackground, Runner
+from beamsplit.engines.vocabularies import Vocabulary
+from beamsplit.errors import ArgumentError
+from beamsplit.model import Room, Shortlist
+
+__all__ = ["AsyncEngineModel", "EngineModel", "Usage"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    prefixes: tuple[Prefix, ...]
+    width: int  # candidates that a step asks for
+
+
+_Answer: TypeAlias = tuple[Shortlist, _State]
+
+_USUAL = 20  # candidates to ask for where the search does not say how many it needs
+
+
+@dataclass(slots=True)
+class Usage:
+    """What an engine has been asked for."""
+
+    steps: int = 0
+    """Answers, each for all live beams of all inputs at once."""
+    prefixes: int = 0
+    """Rows of these answers: what was asked about. The same prefix counts once a step."""
+    tokens: int = 0
+    """Tokens of these prefixes. An engine with a prefix cache reads few of them again."""
+    widened: int = 0
+    """Prefixes that were asked about again, for longer lists."""
+
+
+class AsyncEngineModel:
+    """A serving engine as a model whose verbs are coroutines: for `decode_async` and `steps_async`."""
+
+    keeps_earlier_steps = True
+    kind = "text"
+
+    def __init__(self, engine: Engine, vocabulary: Vocabulary) -> None:
+        self.engine = engine
+        self.vocabulary = vocabulary
+        self.usage = Usage()
+        self._is_warned = False
+
+    @property
+    def end(self) -> list[int] | None:
+        """The tokens that end an output, if they are known."""
+        return self.vocabulary.end
+
+    @property
+    def chats(self) -> bool:
+        """Whether inputs may be messages."""
+        return self.vocabulary.chats
+
+    @property
+    def to_text(self) -> Callable[[tuple[int, ...]], str] | None:
+        """How tokens read; None if nobody can tell."""
+        return self.vocabulary.to_text
+
+    async def start(self, inputs: Any) -> _Answer:
+        return await self.start_with_room(inputs, Room(beams=1, length=1, candidates=_USUAL))
+
+    async def start_with_room(self, inputs: Any, room: Room) -> _Answer:
+        self._warn_of_missing_end()
+        prefixes = tuple(await self.vocabulary.encode(inputs))
+        self._check_prompts(prefixes, room)
+        return await self._lists(_State(prefixes, room.candidates))
+
+    async def step(self, tokens: Tensor, state: _State) -> _Answer:
+        grown = zip(state.prefixes, tokens.tolist(), strict=True)
+        return await self._lists(replace(state, prefixes=tuple((*prefix, token) for prefix, token in grown)))
+
+    def select(self, state: _State, rows: Tensor) -> _State:
+        return replace(state, prefixes=tuple(state.prefixes[row] for row in rows.tolist()))
+
+    def join(self, states: Sequence[_State]) -> _State:
+        return replace(states[0], prefixes=tuple(prefix for state in states for prefix in state.prefixes))
+
+    async def widen(self, state: _State, rows: Tensor, width: int) -> Shortlist:
+        prefixes = self.select(state, rows).prefixes
+        self.usage.widened += len(prefixes)
+        return await self._ask(prefixes, width)
+
+    async def aclose(self) -> None:
+        """Close connections."""
+        await self.engine.aclose()
+
+    async def __aenter__(self) -> AsyncEngineModel:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.engine.name}>"
+
+    async def _lists(self, state: _State) -> _Answer:
+        self.usage.steps += 1
+        return await self._ask(state.prefixes, state.width), state
+
+    async def _ask(self, prefixes: Sequence[Prefix], width: int) -> Shortlist:
+        """Ask about each prefix once, however many beams share it."""
+        different = list(dict.fromkeys(prefixes))
+        self.usage.prefixes += len(different)
+        self.usage.tokens += sum(map(len, different))
+        answers = await self.engine.candidates(different, width)
+        place = {prefix: index for index, prefix in enumerate(different)}
+        lists = stack_candidates(answers)
+        if len(different) == len(prefixes):
+            return lists
+        return lists.at(torch.tensor([place[prefix] for prefix in prefixes]))
+
+    def _check_prompts(self, prompts: Sequence[Prefix], room: Room) -> None:
+        """Raise if a prompt is empty, or longer than the engine takes."""
+        for index, prompt in enumerate(prompts):
+            if not prompt:
+                raise ArgumentError(
+                    f"input {index} has no tokens, and an engine goes on from one at least: give a text"
+                )
+            length, longest = len(prompt) + room.length, self.engine.longest
+            if longest is not None and length > longest and self.vocabulary.counts_tokens:
+                raise ArgumentError(
+                    f"input {index} has {len(prompt)} tokens, and with max_length={room.length} that is more "
+                    f"than the {longest} that the engine takes: give a shorter input or a smaller max_length"
+                )
+
+    def _warn_of_missing_end(self) -> None:
+        if self.end or self._is_warned:
+            return
+        self._is_warned = True
+        warnings.warn(
+            f"nobody knows the end token of {self.engine.name}, so every output has max_length tokens unless "
+            "decode is told: give connect a tokenizer or end=",
+            stacklevel=2,
+        )
+
+
+class EngineModel:
+    """A serving engine as a model, for `decode`, `steps` and everything else; `asynchronous` is the same for
+    `decode_async`. Use it as a context manager, or `close()` it, to give back its connections.
+    """
+
+    keeps_earlier_steps = True
+
+    def __init__(self, engine: Engine, vocabulary: Vocabulary, runner: Runner | None = None) -> None:
+        self.asynchronous = AsyncEngineModel(engine, vocabulary)
+        self._runner: Runner = runner or (AtOnce() if engine.blocks else InBackground())
+
+    @property
+    def engine(self) -> Engine:
+        return self.asynchronous.engine
+
+    @property
+    def usage(self) -> Usage:
+        """What the engine has been asked for so far."""
+        return self.asynchronous.usage
+
+    @property
+    def kind(self) -> str:
+        return self.asynchronous.kind
+
+    @property
+    def end(self) -> list[int] | None:
+        """The tokens that end an output, if they are known."""
+        return self.asynchronous.end
+
+    @property
+    def chats(self) -> bool:
+        """Whether inputs may be messages."""
+        return self.asynchronous.chats
+
+    @property
+    def to_text(self) -> Callable[[tuple[int, ...]], str] | None:
+        """How tokens read; None if nobody can tell."""
+        return self.asynchronous.to_text
+
+    def start(self, inputs: Any) -> _Answer:
+        return self._run(self.asynchronous.start(inputs))
+
+    def start_with_room(self, inputs: Any, room: Room) -> _Answer:
+        return self._run(self.asynchronous.start_with_room(inputs, room))
+
+    def step(self, tokens: Tensor, state: _State) -> _Answer:
+        return self._run(self.asynchronous.step(tokens, state))
+
+    def select(self, state: _State, rows: Tensor) -> _State:
+        return self.asynchronous.select(state, rows)
+
+    def join(self, states: Sequence[_State]) -> _State:
+        return self.asynchronous.join(states)
+
+    def widen(self, state: _State, rows: Tensor, width: int) -> Shortlist:
+        return self._run(self.asynchronous.widen(state, rows, width))
+
+    def close(self) -> None:
+        """Close connections."""
+        self._run(self.asynchronous.aclose())
+        self._runner.close()
+
+    def __enter__(self) -> EngineModel:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.engine.name}>"
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._runner.run(work)

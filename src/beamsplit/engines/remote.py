@@ -1,0 +1,64 @@
+"""An engine behind a network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from beamsplit.engines.candidates import Candidates, Prefix
+from beamsplit.engines.dialects import Dialect
+from beamsplit.engines.http import Client, RefusedError, gather
+from beamsplit.errors import EngineError
+
+__all__ = ["RemoteEngine"]
+
+
+class RemoteEngine:
+    """Asks an engine over HTTP: many prefixes in a request, and several requests at once if they are many."""
+
+    blocks = False
+
+    def __init__(
+        self,
+        client: Client,
+        dialect: Dialect,
+        *,
+        name: str,
+        most: int | None = None,
+        longest: int | None = None,
+        rows_per_request: int | None = None,
+    ) -> None:
+        self.name = name
+        self.most = most
+        self.longest = longest
+        self._client = client
+        self._dialect = dialect
+        self._rows = rows_per_request or dialect.rows_per_request
+
+    async def candidates(self, prefixes: Sequence[Prefix], count: int) -> list[Candidates]:
+        """Return the likeliest next tokens of each prefix, as many as asked for or as the engine lists."""
+        parts = [prefixes[start : start + self._rows] for start in range(0, len(prefixes), self._rows)]
+        found = await gather(self._some(part, count) for part in parts)
+        return [each for part in found for each in part]
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+    async def _some(self, prefixes: Sequence[Prefix], count: int) -> list[Candidates]:
+        asked = count if self.most is None else min(count, self.most)
+        try:
+            answer = await self._client.post(self._dialect.path, self._dialect.body(prefixes, asked))
+        except RefusedError as refusal:
+            limit = self._dialect.limit(refusal.said, asked)
+            if limit is None:
+                raise
+            self.most = min(limit, asked - 1)  # so that this comes to an end
+            return await self._some(prefixes, count)
+        try:
+            return self._dialect.read(answer, len(prefixes), asked)
+        except EngineError as error:
+            raise EngineError(f"{self.name}: {error}") from error
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise EngineError(
+                f"{self.name} answered {self._dialect.path} in a form that is not known here "
+                f"({type(error).__name__}: {error}): is it another kind of engine?"
+            ) from error

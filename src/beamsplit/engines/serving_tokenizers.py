@@ -1,0 +1,79 @@
+"""Tokenizers of engines: the requests by which these tokenise for others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from beamsplit.engines.candidates import Prefix
+from beamsplit.engines.http import Client
+from beamsplit.errors import EngineError
+from beamsplit.messages import Conversation, goes_on
+
+__all__ = ["LlamaTokenizer", "VllmTokenizer"]
+
+
+class VllmTokenizer:
+    """The requests by which vLLM tokenises, and SGLang."""
+
+    can_chat = True
+
+    def __init__(self, client: Client, model: str) -> None:
+        self._client = client
+        self._model = model
+
+    async def tokenize(self, text: str) -> Prefix:
+        return _tokens_of(await self._client.post("/tokenize", {"model": self._model, "prompt": text}))
+
+    async def tokenize_chat(self, conversation: Conversation, template: Mapping[str, Any]) -> Prefix:
+        begun = goes_on(conversation)
+        asked = {
+            "model": self._model,
+            "messages": [dict(message) for message in conversation],
+            "add_generation_prompt": not begun,
+            "continue_final_message": begun,
+            "chat_template_kwargs": dict(template),
+        }
+        return _tokens_of(await self._client.post("/tokenize", asked))
+
+    async def detokenize(self, tokens: Sequence[int]) -> str:
+        answer = await self._client.post("/detokenize", {"model": self._model, "tokens": list(tokens)})
+        return _text_of(answer, "prompt", "text")
+
+
+class LlamaTokenizer:
+    """The requests by which llama.cpp's server tokenises."""
+
+    can_chat = True
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def tokenize(self, text: str) -> Prefix:
+        asked = {"content": text, "add_special": True, "parse_special": False}
+        return _tokens_of(await self._client.post("/tokenize", asked))
+
+    async def tokenize_chat(self, conversation: Conversation, template: Mapping[str, Any]) -> Prefix:
+        messages = [dict(message) for message in conversation]
+        asked = {"messages": messages, "chat_template_kwargs": dict(template)}
+        written = _text_of(await self._client.post("/apply-template", asked), "prompt")
+        # The template has written all special tokens that there are.
+        content = {"content": written, "add_special": False, "parse_special": True}
+        return _tokens_of(await self._client.post("/tokenize", content))
+
+    async def detokenize(self, tokens: Sequence[int]) -> str:
+        return _text_of(await self._client.post("/detokenize", {"tokens": list(tokens)}), "content")
+
+
+def _tokens_of(answer: Any) -> Prefix:
+    tokens = answer.get("tokens") if isinstance(answer, Mapping) else None
+    if not isinstance(tokens, list) or not all(isinstance(token, int) for token in tokens):
+        raise EngineError("the engine tokenised a text, and answered with no list of ids")
+    return tuple(tokens)
+
+
+def _text_of(answer: Any, *names: str) -> str:
+    for name in names:
+        if isinstance(answer, Mapping) and isinstance(answer.get(name), str):
+            return str(answer[name])
+    raise EngineError("the engine turned tokens into text, and answered with no text")
