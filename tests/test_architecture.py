@@ -31,7 +31,7 @@ FLOORS = {
     "strategies": ("strategies",),
     "decoding": ("continuing", "decoding", "testing"),
     "jobs": ("jobs",),
-    "doors": ("huggingface", "loading", "models"),
+    "doors": ("engines", "huggingface", "loading", "models"),
     "tools": ("comparison", "evaluation", "metrics", "recording", "tree"),
     "faces": ("cli", "serving", "study", "web"),
 }

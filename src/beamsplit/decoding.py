@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import AsyncIterator, Iterator, Sized
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any, Unpack
 
 from torch import Tensor
@@ -13,6 +14,7 @@ from beamsplit import checks
 from beamsplit.continuing import Continuation, Notebook, run, run_async
 from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses, Results
+from beamsplit.messages import Conversation, as_conversation
 from beamsplit.model import StepModel, check_model, end_of, joinable
 from beamsplit.options import DecodeOptions, OptionArguments, shows_options
 from beamsplit.progress import Bar, Progress
@@ -23,9 +25,10 @@ from beamsplit.search.plan import Strategy
 from beamsplit.search.softening import soften_search
 from beamsplit.search.staggered import staggered
 from beamsplit.search.step import Step
-from beamsplit.strategies.defaults import default_strategy
+from beamsplit.strategies.defaults import DEFAULTS, default_strategy
+from beamsplit.strategies.spec import StrategySpec
 
-__all__ = ["decode", "decode_async", "groups", "groups_async", "steps", "steps_async"]
+__all__ = ["answer_chat", "decode", "decode_async", "groups", "groups_async", "steps", "steps_async"]
 
 
 @shows_options
@@ -121,6 +124,32 @@ def steps_async(
     search = _search(model, _or_default(strategy, model), options)
     inputs = _materialised(inputs)
     return _no_steps() if _is_empty(inputs) else run_async(search, model, inputs)
+
+
+@shows_options
+def answer_chat(
+    model: StepModel,
+    messages: str | Conversation,
+    *,
+    answers: int | None = None,
+    system: str | None = None,
+    **options: Unpack[OptionArguments],
+) -> Hypotheses:
+    """Return several different answers of a chat model to a question or a conversation, best first.
+
+    Each group gives its best answer. The term, its strength and the limits are the defaults for chats.
+    """
+    if "strategy" in options:
+        raise ArgumentError("chat has its own strategy: for another, give messages to decode")
+    defaults, widths = DEFAULTS["chat"], DEFAULTS["chat"].widths
+    if answers is not None:
+        widths = replace(widths, groups=checks.at_least("answers", answers, 1))
+    strategy = StrategySpec.of_widths(defaults.strategy, widths).make(model)
+    conversation = as_conversation(messages, system)
+    settings = {**defaults.decode_options(), **options}
+    if "min_length" not in options and checks.is_whole(settings["max_length"]):
+        settings["min_length"] = min(settings["min_length"], settings["max_length"])
+    return decode(model, [conversation], strategy, **settings)[0]
 
 
 @shows_options

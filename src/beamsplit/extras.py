@@ -28,6 +28,7 @@ PACKAGES = {
         "uvicorn>=0.30",
     ),
     "postgres": ("psycopg[binary]>=3.1",),
+    "engines": ("httpx2>=2.0",),
 }
 _DISTRIBUTIONS = {"PIL": "pillow", "sklearn": "scikit-learn"}  # where the name to install is another
 

@@ -287,14 +287,13 @@ def test_a_list_that_is_none_is_refused(answer: Shortlist, message: str) -> None
 @pytest.mark.parametrize(
     "strategy",
     [
-        Sampling(samples=2),
         StochasticBeamSearch(beams=2),
         ArithmeticSampling(samples=2),
         DiverseArithmeticSampling(groups=2, samples_per_group=1),
     ],
     ids=str,
 )
-def test_sampling_needs_the_whole_vocabulary(strategy: Strategy) -> None:
+def test_such_sampling_needs_the_whole_vocabulary(strategy: Strategy) -> None:
     with pytest.raises(ArgumentError, match="sampling needs the whole vocabulary"):
         decode(Lists(PrefixHashModel(9), 4), [0], strategy, max_length=3)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from beamsplit.cli.chat_options import NO_CHAT, ChatOptions, with_chat_options
+from beamsplit.cli.engine_options import NO_ENGINE, EngineOptions, with_engine_options
 from beamsplit.cli.inputs import pictures, texts
 from beamsplit.cli.options import FILE, MODEL, OUTPUT
 from beamsplit.cli.search_options import SearchOptions, with_search_options
@@ -142,24 +143,27 @@ def ask(picture: tuple[str, ...], file: str | None, search: SearchOptions, outpu
 @click.option(
     "--model",
     "-m",
-    required=True,
     type=MODEL,
     metavar="MODEL",
-    help="A Hugging Face model by its folder or name, a FILE.gguf, or FILE.py:NAME for a model of your own.",
+    help="A Hugging Face model by its folder or name, a FILE.gguf, or FILE.py:NAME for a model of your own; "
+    "with --engine, its name there, if there are several.",
 )
 @click.argument("prompt", nargs=-1)
+@with_engine_options
 @with_chat_options
 @with_search_options
 @_with_output
 def generate(
-    model: str,
+    model: str | None,
     prompt: tuple[str, ...],
     file: str | None,
+    engine: EngineOptions,
     chat: ChatOptions,
     search: SearchOptions,
     output: OutputOptions,
 ) -> None:
-    """Continue a PROMPT with a Hugging Face model, or one of your own; or ask a chat model.
+    """Continue a PROMPT with a Hugging Face model, one of your own, or one on a serving engine; or ask a chat
+    model.
 
     Finished outputs are ranked by log-probability per token, since by log-probability alone stubs and empty
     outputs would come first (see --order). With --chat, eight answers are given: the best of each group.
@@ -171,25 +175,29 @@ def generate(
     beamsplit generate --model smollm2.Q8_0.gguf "Once upon a time" --groups 5 --max-length 20
     beamsplit generate --model smollm2.Q8_0.gguf --chat "Suggest a name for a cat." --alone
     beamsplit generate --model my_model.py:make "some input" --json     (it is given a list of texts)
+    beamsplit generate --engine http://localhost:8000 "The best way to start the day is"
     """  # noqa: D301 (click wants the character)
     example = "Suggest a name for a cat." if chat.asked else "The best way to start the day is"
-    _run(model, map(chat.wrap, texts(prompt, file, example)), search, output, chat)
+    _run(model, map(chat.wrap, texts(prompt, file, example)), search, output, chat, engine)
 
 
 def _run(
-    name: str,
+    name: str | None,
     given: Iterator[Input],
     search: SearchOptions,
     output: OutputOptions,
     chat: ChatOptions = NO_CHAT,
+    engine: EngineOptions = NO_ENGINE,
 ) -> None:
     from beamsplit.cli.searching import explained_errors, make_searcher
 
     compared = not output.alone
-    searcher = make_searcher(name, output.device, search, compared=compared, chat=chat, progress=True)
+    searcher = make_searcher(
+        name, output.device, search, compared=compared, chat=chat, engine=engine, progress=True
+    )
     if getattr(searcher.model, "chats", False) and not chat.asked:
         _mention_chat(output)
-    with explained_errors(name):
+    with explained_errors(name or ""):
         if output.tree is not None:
             _draw(searcher, _only(given), output)
         else:

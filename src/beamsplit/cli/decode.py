@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from beamsplit.cli.chat_options import ChatOptions, with_chat_options
+from beamsplit.cli.engine_options import EngineOptions, with_engine_options
 from beamsplit.cli.inputs import STDIN, file_name, text_lines
 from beamsplit.cli.options import FILE, MODEL, OUTPUT
 from beamsplit.cli.search_options import SearchOptions, with_search_options
@@ -48,9 +49,8 @@ def _shard(_context: click.Context, _option: click.Parameter, value: str | None)
     "-m",
     type=MODEL,
     metavar="MODEL",
-    default="en-fr",
-    show_default=True,
-    help="A model of ours (en-fr, captioner, questioner), or one as for generate.",
+    help="A model of ours (en-fr, captioner, questioner), or one as for generate (default: en-fr; with "
+    "--engine, its only one).",
 )
 @click.option("--out", "-o", type=OUTPUT, metavar="FILE", help="Write to this file instead of printing.")
 @click.option(
@@ -64,6 +64,7 @@ def _shard(_context: click.Context, _option: click.Parameter, value: str | None)
     metavar="K/N",
     help="Decode only the K-th of N parts of the file, from 1 to N.",
 )
+@with_engine_options
 @with_chat_options
 @with_search_options
 @click.option(
@@ -75,10 +76,11 @@ def _shard(_context: click.Context, _option: click.Parameter, value: str | None)
 @click.option("--device", metavar="DEVICE", help="Device to decode on, such as cuda.")
 def decode(
     file: str,
-    model: str,
+    model: str | None,
     out: Path | None,
     force: bool,
     shard: tuple[int, int] | None,
+    engine: EngineOptions,
     chat: ChatOptions,
     search: SearchOptions,
     batch_size: int | None,
@@ -107,6 +109,7 @@ def decode(
     beamsplit decode prompts.jsonl --model path/to/a/model --groups 5 --out lists.jsonl --device cuda
     beamsplit decode photos.jsonl --model captioner | head
     beamsplit decode questions.txt --model path/to/a/model --chat --out answers.jsonl
+    beamsplit decode prompts.txt --engine http://localhost:8000 --out lists.jsonl
     for k in 1 2 3 4; do beamsplit decode big.txt --shard $k/4 --out $k.jsonl & done; wait
     cat 1.jsonl 2.jsonl 3.jsonl 4.jsonl > lists.jsonl
     """  # noqa: D301 (click wants the character)
@@ -124,15 +127,16 @@ def decode(
         )
     tally = Tally()
     with says_what_is_kept(part, tally):
-        searcher = make_searcher(model, device, search, compared=False, chat=chat)
+        model = model or ("en-fr" if engine.url is None else None)
+        searcher = make_searcher(model, device, search, compared=False, chat=chat, engine=engine)
         tally.lists = ListCounts(searcher.asked)
         size = batch_size or searcher.batch_size(BATCH_SIZE)
         inputs = _check_readable(_inputs(file, searcher.takes, out, chat), WINDOW * size)
         job = _Job.of(searcher, inputs, shard, count, size)
-        settings = {"model": model, **searcher.description, **chat.description}
+        settings = {"model": model, **searcher.description, **chat.description, **engine.description}
         if shard is not None:
             settings |= {"shard": shard, "lines": count}
-        with explained_errors(model):
+        with explained_errors(model or ""):
             if part is None:
                 _print(job, tally)
             else:

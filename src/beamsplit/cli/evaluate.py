@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from beamsplit.cli.engine_options import EngineOptions, with_engine_options
 from beamsplit.cli.options import (
     FILE,
     LONGEST,
@@ -48,6 +49,7 @@ __all__ = ["evaluate"]
     help="A model of ours (en-fr, captioner, questioner) or a file of one; a Hugging Face model by its name "
     "or folder; or FILE.py:NAME or MODULE:NAME for a StepModel of your own.",
 )
+@with_engine_options
 @with_strategies(f"Strategies to compare, with commas: {', '.join(STRATEGIES)}.")
 @click.option(
     "--unique",
@@ -94,7 +96,12 @@ __all__ = ["evaluate"]
 )
 @with_format
 def evaluate(
-    experiment: Path | None, out: Path | None, kind: str, settings: RunSettings, **asked: Any
+    experiment: Path | None,
+    out: Path | None,
+    kind: str,
+    settings: RunSettings,
+    engine: EngineOptions,
+    **asked: Any,
 ) -> None:
     """Run the experiment in the file EXPERIMENT, or the one that the options describe, and print tables.
 
@@ -107,6 +114,7 @@ def evaluate(
     beamsplit evaluate experiment.toml --out results/
     beamsplit evaluate --task my.jsonl --model en-fr --strategies bs,branching,dbs
     beamsplit evaluate --task prompts.txt --model path/to/a/transformers/model --strategies bs,dbs
+    beamsplit evaluate --task prompts.txt --engine http://localhost:8000 --strategies bs,branching
     beamsplit evaluate --task my.jsonl --lists mine=lists.jsonl --lists theirs=others.jsonl --format latex
 
     \b
@@ -118,7 +126,10 @@ def evaluate(
     if out is not None:  # what is refused or missing had better be so now than after all the work
         out.mkdir(parents=True, exist_ok=True)
         need("matplotlib", "--out", "evaluate")
-    found = run(_experiment(experiment, asked), settings)
+    model = None if engine.url is None else engine.connect(asked["model"], settings.device)
+    if model is not None:
+        asked["model"] = model.served_name
+    found = run(_experiment(experiment, asked), settings, model)
     formats = {
         "markdown": markdown(found),
         "latex": latex(found),

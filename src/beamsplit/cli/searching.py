@@ -10,29 +10,32 @@ from pathlib import Path
 import click
 
 from beamsplit.cli.chat_options import NO_CHAT, ChatOptions
+from beamsplit.cli.engine_options import NO_ENGINE, EngineOptions
 from beamsplit.cli.search_options import SearchOptions
 from beamsplit.errors import ArgumentError, BeamsplitError, ModelError
 from beamsplit.jobs.searching import Searcher
 from beamsplit.loading import load_model
+from beamsplit.model import StepModel
 from beamsplit.strategies.defaults import DEFAULTS, defaults_of
 
 __all__ = ["explained_errors", "make_searcher"]
 
 
 def make_searcher(
-    model_name: str,
+    model_name: str | None,
     device: str | None,
     search: SearchOptions,
     *,
     compared: bool,
     chat: ChatOptions = NO_CHAT,
+    engine: EngineOptions = NO_ENGINE,
     progress: bool = False,
 ) -> Searcher:
     """Load the model; what the options do not say is as the defaults for such a model, or for a chat."""
-    model = load_model(model_name, device, chat.template)
+    model = _load(model_name, device, chat, engine)
     if chat.asked and not getattr(model, "chats", False):
         raise ArgumentError(
-            f"--chat needs a model with a chat template, and {model_name} has none: leave --chat out"
+            f"--chat needs a model with a chat template, and {model_name or model} has none: leave --chat out"
         )
     defaults = DEFAULTS["chat"] if chat.asked else defaults_of(model)
     return Searcher(
@@ -45,6 +48,14 @@ def make_searcher(
         selected=search.selected,
         progress=progress,
     )
+
+
+def _load(name: str | None, device: str | None, chat: ChatOptions, engine: EngineOptions) -> StepModel:
+    if engine.url is not None:
+        return engine.connect(name, device, chat.template)
+    if name is None:
+        raise ArgumentError("--model is missing: give a model, or --engine")
+    return load_model(name, device, chat.template)
 
 
 @contextmanager

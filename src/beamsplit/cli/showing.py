@@ -141,7 +141,15 @@ def _title(title: str) -> Text:
 
 def _figures(column: ComparedList) -> str:
     figures = " ".join(f"{value:.2f}" for value in column.distinct.values())
-    return f"distinct n-grams a word, n=1-4: {figures}\n{_shortfall(column)}"
+    return f"distinct n-grams a word, n=1-4: {figures}\n{_shortfall(column)}{_doubt(column)}"
+
+
+def _doubt(column: ComparedList) -> str:
+    """Return a line about outputs that longer candidate lists might have changed; else nothing."""
+    doubtful = sum(not hypothesis.certified for hypothesis in column.hypotheses)
+    if not doubtful:
+        return ""
+    return f"{doubtful} of {len(column.hypotheses)} not certified: longer candidate lists might change them\n"
 
 
 def _shortfall(column: ComparedList) -> str:

@@ -85,6 +85,8 @@ def stack_candidates(rows: Sequence[Candidates]) -> Shortlist:
 class Engine(Protocol):
     """Something that tells the likeliest next tokens of prefixes. It may answer many at once."""
 
+    model: str
+    """The name of its model."""
     name: str
     """What it is called in messages."""
     most: int | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -54,8 +55,8 @@ def connect(
             its own server; "texts", for completions without token ids. By default, the engine is asked.
         tokenizer: one of transformers, or its name or folder. By default, that of the model's name if it can
             be loaded here, else the engine's own, by its requests; False is the engine's own.
-        end: the tokens that end an output, by id, or by text for kind="texts". By default, what the tokenizer
-            or the engine says.
+        end: the tokens that end an output, by id, or by text for kind="texts"; () is none. By default, what
+            the tokenizer or the engine says; where nobody knows, there is a warning.
         chat_template_kwargs: arguments of the chat template, such as `{"enable_thinking": False}`.
         key: a bearer token. By default, that of the environment variable BEAMSPLIT_ENGINE_KEY.
         patience: how long to wait, and how often to try.
@@ -74,10 +75,16 @@ def connect(
         raise ArgumentError(f"the engine at {client.url} has no model {model!r}: {hint}")
     wishes = _Wishes(tokenizer, checks.materialise(end), chat_template_kwargs)
     vocabulary = _vocabulary(client, runner, probe, wishes)
+    if not vocabulary.end and end is None:
+        warnings.warn(
+            f"nobody knows the end token of {probe.model} at {client.url}: every output will have max_length "
+            "tokens (give connect end= or a tokenizer)",
+            stacklevel=2,
+        )
     engine = RemoteEngine(
         client,
         _dialect(probe, vocabulary),
-        name=f"{probe.model} at {client.url}",
+        model=probe.model,
         longest=probe.longest,
         rows_per_request=rows_per_request,
     )
@@ -221,7 +228,7 @@ def _vocabulary(client: Client, runner: InBackground, probe: _Probe, wishes: _Wi
     if own is not None:
         tokenizer, ends_of_model = own
         return TokenizerVocabulary(tokenizer, ids, wishes.template, ends_of_model)
-    ends = ids or list(probe.end) or None
+    ends = ids if ids is not None else list(probe.end) or None
     server = runner.run(_server_tokenizer(client, probe))
     if server is None:
         return PlainVocabulary(ends)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, Unpack
 
 import torch
 from torch import Tensor
 
+from beamsplit.decoding import answer_chat
 from beamsplit.engines.candidates import Engine, Prefix, stack_candidates
 from beamsplit.engines.running import AtOnce, InBackground, Runner
 from beamsplit.engines.vocabularies import Vocabulary
 from beamsplit.errors import ArgumentError
+from beamsplit.hypotheses import Hypotheses
+from beamsplit.messages import Conversation
 from beamsplit.model import Room, Shortlist
+from beamsplit.options import OptionArguments
 
 __all__ = ["AsyncEngineModel", "EngineModel", "Usage"]
 
@@ -26,6 +29,7 @@ T = TypeVar("T")
 class _State:
     prefixes: tuple[Prefix, ...]
     width: int  # candidates that a step asks for
+    lists: Shortlist | None = None  # the answer about these prefixes
 
 
 _Answer: TypeAlias = tuple[Shortlist, _State]
@@ -57,7 +61,6 @@ class AsyncEngineModel:
         self.engine = engine
         self.vocabulary = vocabulary
         self.usage = Usage()
-        self._is_warned = False
 
     @property
     def end(self) -> list[int] | None:
@@ -78,22 +81,24 @@ class AsyncEngineModel:
         return await self.start_with_room(inputs, Room(beams=1, length=1, candidates=_USUAL))
 
     async def start_with_room(self, inputs: Any, room: Room) -> _Answer:
-        self._warn_of_missing_end()
         prefixes = tuple(await self.vocabulary.encode(inputs))
         self._check_prompts(prefixes, room)
         return await self._lists(_State(prefixes, room.candidates))
 
     async def step(self, tokens: Tensor, state: _State) -> _Answer:
         grown = zip(state.prefixes, tokens.tolist(), strict=True)
-        return await self._lists(replace(state, prefixes=tuple((*prefix, token) for prefix, token in grown)))
+        return await self._lists(_State(tuple((*prefix, token) for prefix, token in grown), state.width))
 
     def select(self, state: _State, rows: Tensor) -> _State:
-        return replace(state, prefixes=tuple(state.prefixes[row] for row in rows.tolist()))
+        return _State(tuple(state.prefixes[row] for row in rows.tolist()), state.width)
 
     def join(self, states: Sequence[_State]) -> _State:
-        return replace(states[0], prefixes=tuple(prefix for state in states for prefix in state.prefixes))
+        return _State(tuple(prefix for state in states for prefix in state.prefixes), states[0].width)
 
     async def widen(self, state: _State, rows: Tensor, width: int) -> Shortlist:
+        most = self.engine.most
+        if most is not None and state.lists is not None and state.lists.tokens.shape[1] >= most:
+            return state.lists.at(rows)  # there is no more to be had
         prefixes = self.select(state, rows).prefixes
         self.usage.widened += len(prefixes)
         return await self._ask(prefixes, width)
@@ -113,7 +118,8 @@ class AsyncEngineModel:
 
     async def _lists(self, state: _State) -> _Answer:
         self.usage.steps += 1
-        return await self._ask(state.prefixes, state.width), state
+        lists = await self._ask(state.prefixes, state.width)
+        return lists, replace(state, lists=lists)
 
     async def _ask(self, prefixes: Sequence[Prefix], width: int) -> Shortlist:
         """Ask about each prefix once, however many beams share it."""
@@ -141,16 +147,6 @@ class AsyncEngineModel:
                     f"than the {longest} that the engine takes: give a shorter input or a smaller max_length"
                 )
 
-    def _warn_of_missing_end(self) -> None:
-        if self.end or self._is_warned:
-            return
-        self._is_warned = True
-        warnings.warn(
-            f"nobody knows the end token of {self.engine.name}, so every output has max_length tokens unless "
-            "decode is told: give connect a tokenizer or end=",
-            stacklevel=2,
-        )
-
 
 class EngineModel:
     """A serving engine as a model, for `decode`, `steps` and everything else; `asynchronous` is the same for
@@ -166,6 +162,11 @@ class EngineModel:
     @property
     def engine(self) -> Engine:
         return self.asynchronous.engine
+
+    @property
+    def served_name(self) -> str:
+        """The name of the model, without where it is."""
+        return self.engine.model
 
     @property
     def usage(self) -> Usage:
@@ -208,6 +209,21 @@ class EngineModel:
 
     def widen(self, state: _State, rows: Tensor, width: int) -> Shortlist:
         return self._run(self.asynchronous.widen(state, rows, width))
+
+    def chat(
+        self,
+        messages: str | Conversation,
+        *,
+        answers: int | None = None,
+        system: str | None = None,
+        **options: Unpack[OptionArguments],
+    ) -> Hypotheses:
+        """Return several different answers of a chat model to a question or a conversation, best first.
+
+        Each group gives its best answer. The term, its strength and the limits are the defaults for chats;
+        `options` are those of `decode`.
+        """
+        return answer_chat(self, messages, answers=answers, system=system, **options)
 
     def close(self) -> None:
         """Close connections."""

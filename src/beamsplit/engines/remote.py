@@ -22,12 +22,13 @@ class RemoteEngine:
         client: Client,
         dialect: Dialect,
         *,
-        name: str,
+        model: str,
         most: int | None = None,
         longest: int | None = None,
         rows_per_request: int | None = None,
     ) -> None:
-        self.name = name
+        self.model = model
+        self.name = f"{model} at {client.url}"
         self.most = most
         self.longest = longest
         self._client = client

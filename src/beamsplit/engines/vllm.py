@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from beamsplit import checks, extras
+from beamsplit import checks
 from beamsplit.engines.candidates import Candidates, Prefix
 from beamsplit.engines.model import EngineModel
 from beamsplit.engines.tokenizers import load_tokenizer
@@ -35,7 +35,10 @@ def from_vllm(
         end: the ids of the tokens that end an output; by default, those of the model's settings.
         chat_template_kwargs: arguments of the chat template.
     """
-    vllm = extras.need("vllm", "from_vllm", "vllm")
+    try:
+        import vllm
+    except ImportError as error:
+        raise ImportError("from_vllm needs vllm: pip install vllm") from error
     if not isinstance(llm, vllm.LLM):
         raise ArgumentError(f"llm must be a vllm.LLM, not {checks.short_repr(llm)}: LLM(model=...) makes one")
     return EngineModel(
@@ -50,7 +53,8 @@ class _Vllm:
 
     def __init__(self, llm: Any, parameters: Any) -> None:
         config = llm.model_config
-        self.name = f"{config.served_model_name or config.model} in vLLM"
+        self.model = str(config.served_model_name or config.model)
+        self.name = f"{self.model} in vLLM"
         self.most: int | None = None if config.max_logprobs < 0 else config.max_logprobs
         self.longest: int | None = config.max_model_len
         self._llm = llm

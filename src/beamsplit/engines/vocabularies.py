@@ -94,7 +94,7 @@ class TokenizerVocabulary:
         self._tokenizer = tokenizer
         self._template = chat.check_template_arguments(template)
         self.chats = chat.has_template(tokenizer)
-        self.end = end or _ends_of(tokenizer, self._template, ends_of_model) or None
+        self.end = end if end is not None else _ends_of(tokenizer, self._template, ends_of_model) or None
 
     async def encode(self, inputs: Any) -> list[Prefix]:
         if (prefixes := _as_ids(inputs)) is not None:

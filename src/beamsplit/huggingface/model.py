@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers.generation.utils import GenerationMixin
 
 from beamsplit import checks
-from beamsplit.decoding import decode
+from beamsplit.decoding import answer_chat
 from beamsplit.errors import ArgumentError, ModelError
 from beamsplit.huggingface.beam_cache import NotCarriedError
 from beamsplit.huggingface.cache import check_cache, has_rows, same_rows, select_rows
@@ -22,11 +22,9 @@ from beamsplit.huggingface.chat import check_template_arguments, end_of_turn, ha
 from beamsplit.huggingface.inputs import encode
 from beamsplit.huggingface.processors import Processors
 from beamsplit.hypotheses import Hypotheses
-from beamsplit.messages import Conversation, as_conversation
+from beamsplit.messages import Conversation
 from beamsplit.model import Guided
 from beamsplit.options import OptionArguments
-from beamsplit.strategies.defaults import DEFAULTS
-from beamsplit.strategies.spec import StrategySpec
 
 __all__ = ["Prompt", "TransformersModel", "from_transformers", "word_vectors"]
 
@@ -119,17 +117,7 @@ class TransformersModel:
         `options` are those of `decode`. Who wants another strategy, or many questions at once, calls
         `decode` with messages.
         """
-        if "strategy" in options:
-            raise ArgumentError("chat has its own strategy: for another, give messages to decode")
-        defaults, widths = DEFAULTS["chat"], DEFAULTS["chat"].widths
-        if answers is not None:
-            widths = replace(widths, groups=checks.at_least("answers", answers, 1))
-        strategy = StrategySpec.of_widths(defaults.strategy, widths).make(self)
-        conversation = as_conversation(messages, system)
-        settings = {**defaults.decode_options(), **options}
-        if "min_length" not in options and checks.is_whole(settings["max_length"]):
-            settings["min_length"] = min(settings["min_length"], settings["max_length"])
-        return decode(self, [conversation], strategy, **settings)[0]
+        return answer_chat(self, messages, answers=answers, system=system, **options)
 
     @torch.no_grad()
     def start(self, inputs: Any) -> tuple[Tensor | Guided, _State]:

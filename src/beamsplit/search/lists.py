@@ -13,7 +13,8 @@ from beamsplit.model import Answer, Guided, LogProbs, Shortlist, is_normalised, 
 from beamsplit.search import kernels, noise
 from beamsplit.search.asks import LAST, Widen
 from beamsplit.search.frontier import Frontier
-from beamsplit.search.repeats import completions
+from beamsplit.search.plan import DrawingRule
+from beamsplit.search.repeats import complete_again, completions
 from beamsplit.search.select import Selection
 from beamsplit.search.setting import Setting
 from beamsplit.search.shortlist import by_token, check_finite, check_lists, check_logits, merge, without
@@ -158,7 +159,9 @@ class _ModelLists:
     def of(self, frontier: Frontier, width: int) -> Shortlist:
         lists = self._given if self._ignored is None else _emptied(self._given, self._ignored)
         lists = _laid_out(lists, frontier)
-        return without(lists, self._setting.ends(lists.tokens)) if frontier in self._young else lists
+        if frontier in self._young:
+            lists = without(lists, self._setting.ends(lists.tokens))
+        return self._perturbed(lists, frontier) if self._setting.plan.rule.noisy else lists
 
     def leave_nothing_out(self, width: int) -> bool:
         return bool((self._given.rest == -torch.inf).all())
@@ -169,7 +172,7 @@ class _ModelLists:
     def widen(
         self, frontier: Frontier, selection: Selection, width: int
     ) -> Generator[Widen, Shortlist, int | None]:
-        if not self._setting.abilities.widens or selection.doubt is None:
+        if not self._setting.abilities.widens or selection.doubt is None or not self._may_help:
             return None
         doubtful = selection.doubt.unsqueeze(2) & frontier.beams.live
         rows, before = torch.unique(frontier.rows.index[doubtful]), self._given.tokens.shape[1]
@@ -180,6 +183,24 @@ class _ModelLists:
             return None
         self._given = merge(self._given, rows, longer)
         return self._given.tokens.shape[1]
+
+    @property
+    def _may_help(self) -> bool:
+        """Whether longer lists may be certain: not so where every token of the vocabulary may be drawn."""
+        rule = self._setting.plan.rule
+        return not rule.noisy or (isinstance(rule, DrawingRule) and rule.keeps_to_few)
+
+    def _perturbed(self, lists: Shortlist, frontier: Frontier) -> Shortlist:
+        """Let every beam draw by the noise that it would have with the whole vocabulary."""
+        rule, n = self._setting.plan.rule, self._setting.options.no_repeat_ngram
+        assert isinstance(rule, DrawingRule)
+        unlisted = (1 - lists.gain.exp().sum(-1)).clamp(min=0)
+        if n is not None:
+            lists = without(lists, complete_again(lists.tokens, frontier.beams.tokens, n))
+        is_whole = n is None and frontier not in self._young and not lists.is_guided
+        keys = noise.slot_keys(frontier.seeds, frontier.groups, frontier.time, frontier.beams.score.shape[2])
+        noises = noise.gumbel_of(keys, lists.tokens, lists.gain.dtype)
+        return rule.perturb_lists(lists, noises, unlisted if is_whole else None)
 
 
 def _is_longer(longer: Shortlist, before: Shortlist) -> bool:

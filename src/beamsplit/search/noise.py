@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-__all__ = ["gumbel", "input_keys", "mix", "slot_keys", "uniform"]
+__all__ = ["gumbel", "gumbel_of", "input_keys", "mix", "slot_keys", "uniform"]
 
 _GOLDEN = -7046029254386353131  # 2**64 divided by the golden ratio, odd, as a signed 64-bit number
 _MIX_1 = -4658895280553007687
@@ -43,8 +43,12 @@ def slot_keys(seeds: Tensor, groups: range, time: int, beams: int) -> Tensor:
 
 def gumbel(keys: Tensor, size: int, dtype: torch.dtype) -> Tensor:
     """Return standard Gumbel noise: [rows] -> [rows size]."""
-    places = torch.arange(1, size + 1, device=keys.device) * _GOLDEN
-    bits = mix(keys[:, None] + places)
+    return gumbel_of(keys, torch.arange(size, device=keys.device), dtype)
+
+
+def gumbel_of(keys: Tensor, tokens: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return the noise of some tokens, which is that of the same tokens in `gumbel`: [...] -> [... k]."""
+    bits = mix(keys.unsqueeze(-1) + (tokens + 1) * _GOLDEN)
     # The upper 32 bits, centred in their cell. Small numbers are the precise ones in floating point,
     # so they are made to be the large noise, which decides who wins.
     uniform = (_shifted(bits, 32).to(dtype) + 0.5).mul_(2.0**-32).clamp_(max=1 - 2.0**-24)

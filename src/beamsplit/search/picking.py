@@ -100,11 +100,20 @@ def _spread_doubt(
 
 def _warn_once(frontier: Frontier, selection: Selection) -> None:
     notes = frontier.setting.notes
-    if not notes:
-        notes.append("in doubt")
+    if notes:
+        return
+    notes.append("in doubt")
+    if frontier.setting.plan.rule.noisy:
         warnings.warn(
-            f"the model's lists of {selection.width} candidates are too short to be certain of step "
-            f"{frontier.time}: hypotheses that may differ from an exact search have certified=False "
-            "(longer lists help)",
+            f"samples are drawn within the model's lists of {selection.width} candidates, and in step "
+            f"{frontier.time} others might have been drawn: such samples have certified=False (a smaller "
+            "top_k or top_p, a larger min_p or longer lists help)",
             stacklevel=2,
         )
+        return
+    warnings.warn(
+        f"the model's lists of {selection.width} candidates are too short to be certain of step "
+        f"{frontier.time}: hypotheses that may differ from an exact search have certified=False "
+        "(longer lists help)",
+        stacklevel=2,
+    )

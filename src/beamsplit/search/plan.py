@@ -14,7 +14,7 @@ from beamsplit.errors import ArgumentError
 from beamsplit.model import Shortlist
 from beamsplit.search.shortlist import Scores
 
-__all__ = ["CodedRule", "Plan", "Ranked", "Rule", "Schedule", "Strategy"]
+__all__ = ["CodedRule", "DrawingRule", "Plan", "Ranked", "Rule", "Schedule", "Strategy"]
 
 Schedule: TypeAlias = Literal["lockstep", "staggered"]
 
@@ -70,6 +70,24 @@ class Rule(Protocol):
         `picked` [batch group n] is the order of all picks, `worst` [batch group] that of the last one
         that matters, `bound` [batch group beam] that of `rank`. Equality does not do: the tie might go
         to the unlisted one. NaN anywhere must not pass.
+        """
+        ...
+
+
+@runtime_checkable
+class DrawingRule(Rule, Protocol):
+    """A noisy rule that can draw from candidate lists, too."""
+
+    @property
+    def keeps_to_few(self) -> bool:
+        """Whether it draws from the likeliest tokens alone, so that lists may have all of them."""
+        ...
+
+    def perturb_lists(self, lists: Shortlist, noise: Tensor, unlisted: Tensor | None) -> Shortlist:
+        """Return the lists with keys made random by Gumbel noise [... k].
+
+        `unlisted` [...] is the probability of all tokens that are not listed; None if that is not known. The
+        `rest` of the result is -inf where none of these may be drawn, and infinite where one might be.
         """
         ...
 

@@ -12,7 +12,7 @@ from beamsplit.model import Answer, Guided, Room, Shortlist, plain, rows_of, sco
 from beamsplit.options import DecodeOptions
 from beamsplit.search import kernels
 from beamsplit.search.asks import Abilities
-from beamsplit.search.plan import CodedRule, Plan
+from beamsplit.search.plan import CodedRule, DrawingRule, Plan
 from beamsplit.search.shortlist import check_lists, check_logits
 from beamsplit.search.stopping import Stopping, stopping_rule_of
 
@@ -113,10 +113,10 @@ def _check_plan(
     plan: Plan, options: DecodeOptions, answer: Answer, vocabulary: int | None, like: Tensor
 ) -> None:
     if vocabulary is None:
-        if plan.rule.noisy or isinstance(plan.rule, CodedRule):
+        if (plan.rule.noisy and not isinstance(plan.rule, DrawingRule)) or isinstance(plan.rule, CodedRule):
             raise ArgumentError(
-                "sampling needs the whole vocabulary, and the model answers with candidate lists: "
-                "use a strategy that does not sample"
+                "such sampling needs the whole vocabulary, and the model answers with candidate lists: use "
+                "Sampling or DiverseSampling, or a strategy that does not sample"
             )
     else:
         options.check_vocabulary(vocabulary)

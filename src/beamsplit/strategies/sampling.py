@@ -48,6 +48,17 @@ class _Draw:
     def perturb(self, scores: Scores, noise: Tensor) -> Scores:
         return Scores(scores.log_prob, scores.gain, self.truncation.apply(scores.gain) + noise)
 
+    @property
+    def keeps_to_few(self) -> bool:
+        return self.truncation.keeps_to_few
+
+    def perturb_lists(self, lists: Shortlist, noise: Tensor, unlisted: Tensor | None) -> Shortlist:
+        log_prob, complete = self.truncation.apply_to_lists(lists.gain, lists.rest, unlisted)
+        rest = torch.where(complete, -torch.inf, torch.inf)
+        return Shortlist(
+            lists.tokens, lists.log_prob, rest.to(lists.rest.dtype), lists.gain, log_prob + noise
+        )
+
     def rank(self, score: Tensor, log_prob: Tensor, lists: Shortlist, time: int) -> Ranked:
         nothing = score == -torch.inf  # a beam that holds nothing has nothing to draw
         order = lists.key.masked_fill(nothing.unsqueeze(-1), -torch.inf)
