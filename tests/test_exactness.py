@@ -210,6 +210,10 @@ def test_top_tokens_may_tie_or_be_impossible() -> None:
     _assert_top(torch.full((2, 3001), -torch.inf), 9)
 
 
+def test_no_rows_have_no_top_tokens() -> None:
+    assert top_tokens(torch.zeros(0, 50_000), 8).shape == (0, 8)
+
+
 @pytest.mark.parametrize("place", [0, 1, 93, 2969, 2999, 3000])
 def test_top_tokens_are_found_wherever_they_stand(place: int) -> None:
     """The first and the last column, and those few tokens that fill no column."""

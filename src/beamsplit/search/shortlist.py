@@ -120,7 +120,7 @@ def top_tokens(key: Tensor, width: int) -> Tensor:
     even = columns * _HEIGHT
     chosen = top_tokens(key[:, :even].view(rows, _HEIGHT, columns).amax(1), width)
     first = torch.arange(0, even, columns, device=key.device)
-    tokens = (chosen.unsqueeze(1) + first.unsqueeze(1)).view(rows, -1)
+    tokens = (chosen.unsqueeze(1) + first.unsqueeze(1)).flatten(1)
     if even < vocabulary:  # the few that fill no column
         remaining = torch.arange(even, vocabulary, device=key.device)
         tokens = torch.cat([tokens, remaining.expand(rows, -1)], dim=1)
