@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -48,14 +49,25 @@ class EngineOptions:
             raise ArgumentError(f"--device is {device!r}, and the model runs on the engine: leave it out")
         from beamsplit.engines import connect
 
-        return connect(
-            self.url,
-            model,
-            kind=self.kind,  # type: ignore[arg-type]  # click has checked it
-            tokenizer=self.tokenizer,
-            end=self._ends or None,
-            chat_template_kwargs=template,
-        )
+        with warnings.catch_warnings():
+            warnings.filterwarnings(
+                "ignore", "nobody knows the end token"
+            )  # which is said below, in other words
+            found = connect(
+                self.url,
+                model,
+                kind=self.kind,  # type: ignore[arg-type]  # click has checked it
+                tokenizer=self.tokenizer,
+                end=self._ends or None,
+                chat_template_kwargs=template,
+            )
+        if found.end is None:
+            click.echo(
+                f"beamsplit: nobody knows the end token of {found.engine.name}, so outputs go on as long as "
+                "they may: give --end or --tokenizer",
+                err=True,
+            )
+        return found
 
 
 NO_ENGINE = EngineOptions(None)

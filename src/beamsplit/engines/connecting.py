@@ -31,6 +31,7 @@ __all__ = ["KINDS", "Kind", "connect"]
 
 Kind: TypeAlias = Literal["vllm", "sglang", "llama.cpp", "texts"]
 KINDS: tuple[str, ...] = get_args(Kind)
+_SGLANG_KEEPS = 6  # tokens of its context that it does not give away
 
 
 def connect(
@@ -45,6 +46,7 @@ def connect(
     patience: Patience | None = None,
     connections: int = 16,
     rows_per_request: int | None = None,
+    most: int = 1000,
 ) -> EngineModel:
     """Return the model that a serving engine has at an address, for `decode` and everything else.
 
@@ -62,13 +64,16 @@ def connect(
         patience: how long to wait, and how often to try.
         connections: how many requests may be under way at once.
         rows_per_request: how many prefixes go into one request.
+        most: how many candidates of a prefix to ask for at most, where a step needs many to be certified. An
+            engine may list fewer: vLLM lists 20, unless it is started with --max-logprobs.
     """
     if kind is not None and kind not in KINDS:
         raise ArgumentError(f"kind is {checks.short_repr(kind)}: give one of {', '.join(KINDS)}")
+    checks.at_least("most", most, 1)
     if rows_per_request is not None:
         checks.at_least("rows_per_request", rows_per_request, 1)
     client = Client(url, key=key, patience=patience, connections=connections)
-    runner = InBackground()
+    runner = InBackground(client.aclose)
     probe = runner.run(_probe(client, model, kind))
     if model is not None and probe.models and model not in probe.models:
         hint = checks.nearest(model, probe.models, f"it has {', '.join(probe.models)}")
@@ -85,6 +90,7 @@ def connect(
         client,
         _dialect(probe, vocabulary),
         model=probe.model,
+        most=most if probe.vocabulary is None else min(most, probe.vocabulary),
         longest=probe.longest,
         rows_per_request=rows_per_request,
     )
@@ -100,6 +106,7 @@ class _Probe:
     models: tuple[str, ...] = ()
     source: str | None = None  # the folder or the name that it has loaded the model from
     longest: int | None = None
+    vocabulary: int | None = None
     end: tuple[int, ...] = ()
 
 
@@ -147,6 +154,7 @@ async def _probe(client: Client, model: str | None, kind: str | None) -> _Probe:
         models=names,
         source=_text(entry.get("root")),
         longest=_count(entry.get("max_model_len")),
+        vocabulary=_count((entry.get("meta") or {}).get("n_vocab")),
     )
     if probe.kind == "sglang":
         return await _of_sglang(client, probe)
@@ -174,7 +182,8 @@ async def _kind(client: Client, entry: Mapping[str, Any]) -> str:
 async def _of_sglang(client: Client, probe: _Probe) -> _Probe:
     info = await _get(client, "/get_model_info") or {}
     source = _text(info.get("tokenizer_path")) or _text(info.get("model_path")) or probe.source
-    return replace(probe, source=source)
+    longest = None if probe.longest is None else probe.longest - _SGLANG_KEEPS
+    return replace(probe, source=source, longest=longest)
 
 
 async def _of_llama_cpp(client: Client, probe: _Probe) -> _Probe:
@@ -232,6 +241,8 @@ def _vocabulary(client: Client, runner: InBackground, probe: _Probe, wishes: _Wi
     server = runner.run(_server_tokenizer(client, probe))
     if server is None:
         return PlainVocabulary(ends)
+    if ends is None and isinstance(server, VllmTokenizer) and probe.kind == "vllm":
+        ends = runner.run(server.find_ends()) or None
     return ServerVocabulary(
         server, ends, lambda tokens: runner.run(server.detokenize(tokens)), wishes.template
     )

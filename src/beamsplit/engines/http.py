@@ -83,9 +83,10 @@ class Client:
         It is shown nowhere: not in messages, not in logs.
         """
         address = _address(url)
-        self._auth = httpx.BasicAuth(address.username, address.password) if address.userinfo else None
         self._base = address.copy_with(userinfo=b"")
         self._key = os.environ.get(KEY_VARIABLE) if key is None else key
+        by_name = bool(address.userinfo) and not self._key
+        self._auth = httpx.BasicAuth(address.username, address.password) if by_name else None
         self.patience = patience or Patience()
         self._connections = checks.at_least("connections", connections, 1)
         # Connections belong to the event loop that has made them.
@@ -129,7 +130,8 @@ class Client:
                         "(is it running, or overloaded?)"
                     ) from failure.__cause__
                 seconds = self.patience.wait(failed, failure.wait)
-                _LOG.warning("%s%s: %s; trying again in %.1f s", self.url, path, failure, seconds)
+                level = logging.INFO if content is None else logging.WARNING
+                _LOG.log(level, "%s%s: %s; trying again in %.1f s", self.url, path, failure, seconds)
                 await asyncio.sleep(seconds)
         raise AssertionError("there is a try at least")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -33,6 +34,9 @@ class _State:
 
 
 _Answer: TypeAlias = tuple[Shortlist, _State]
+
+_PROBES: tuple[Prefix, ...] = tuple((first, second) for first in range(3, 11) for second in (3, 5, 7))
+_PLAIN = 0.05  # a lead in log-probability that no rounding turns round
 
 _USUAL = 20  # candidates to ask for where the search does not say how many it needs
 
@@ -88,6 +92,17 @@ class AsyncEngineModel:
     async def step(self, tokens: Tensor, state: _State) -> _Answer:
         grown = zip(state.prefixes, tokens.tolist(), strict=True)
         return await self._lists(_State(tuple((*prefix, token) for prefix, token in grown), state.width))
+
+    async def fingerprint(self) -> str:
+        """Return what tells the model from others: its name, and what it says first after some tokens.
+
+        A name alone is not enough, since an engine may be started again with other weights.
+        """
+        answers = await self.engine.candidates(_PROBES, 2)
+        firsts = [
+            str(each.tokens[0]) if each.log_prob[0] - each.log_prob[-1] > _PLAIN else "?" for each in answers
+        ]
+        return f"{self.engine.model} {' '.join(firsts)}"
 
     def select(self, state: _State, rows: Tensor) -> _State:
         return _State(tuple(state.prefixes[row] for row in rows.tolist()), state.width)
@@ -192,6 +207,11 @@ class EngineModel:
         """How tokens read; None if nobody can tell."""
         return self.asynchronous.to_text
 
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """What tells the model from others, for caches; the engine is asked for it once."""
+        return self._run(self.asynchronous.fingerprint())
+
     def start(self, inputs: Any) -> _Answer:
         return self._run(self.asynchronous.start(inputs))
 
@@ -227,7 +247,6 @@ class EngineModel:
 
     def close(self) -> None:
         """Close connections."""
-        self._run(self.asynchronous.aclose())
         self._runner.close()
 
     def __enter__(self) -> EngineModel:

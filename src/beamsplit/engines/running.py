@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
 __all__ = ["AtOnce", "InBackground", "Runner"]
@@ -44,16 +44,18 @@ class AtOnce:
 class InBackground:
     """Runs coroutines on an event loop in a thread of its own, which lives as long as this object.
 
-    So that whoever is on a loop already, as all notebooks are, can call them too.
+    So whoever is on a loop already, as all notebooks are, can call them too.
     """
 
-    def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
+    def __init__(self, at_end: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
+        """`at_end` is run on the loop when that ends."""
+        self._at_end = at_end
         self._lock = threading.Lock()
+        self._thread: _LoopThread | None = None
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Return what the coroutine returns. It is cancelled if the caller is interrupted."""
-        future = asyncio.run_coroutine_threadsafe(work, self._started())
+        future = asyncio.run_coroutine_threadsafe(work, self._started().loop)
         try:
             return future.result()
         except BaseException:
@@ -62,30 +64,37 @@ class InBackground:
 
     def close(self) -> None:
         with self._lock:
-            if self._loop is not None:
-                self._stop()
-                self._loop = None
+            thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.end()
+            thread.join()
 
-    def _started(self) -> asyncio.AbstractEventLoop:
+    def _started(self) -> _LoopThread:
         with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                # A daemon: the interpreter does not wait for it at the end.
-                threading.Thread(
-                    target=_serve, args=(self._loop,), name="beamsplit-engine", daemon=True
-                ).start()
-                self._stop = weakref.finalize(self, _end, self._loop)
-            return self._loop
+            if self._thread is None:
+                self._thread = _LoopThread(self._at_end)
+                self._thread.start()
+                weakref.finalize(self, self._thread.end)
+            return self._thread
 
 
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    asyncio.set_event_loop(loop)
-    try:
-        loop.run_forever()
-    finally:
-        loop.close()
+class _LoopThread(threading.Thread):
+    """A thread with an event loop. The interpreter does not wait for it at the end."""
 
+    def __init__(self, at_end: Callable[[], Coroutine[Any, Any, None]] | None) -> None:
+        super().__init__(name="beamsplit-engine", daemon=True)
+        self.loop = asyncio.new_event_loop()
+        self._at_end = at_end
 
-def _end(loop: asyncio.AbstractEventLoop) -> None:
-    if loop.is_running():
-        loop.call_soon_threadsafe(loop.stop)
+    def run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_forever()
+            if self._at_end is not None:
+                self.loop.run_until_complete(self._at_end())
+        finally:
+            self.loop.close()
+
+    def end(self) -> None:
+        if not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self.loop.stop)

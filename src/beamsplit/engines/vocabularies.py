@@ -227,13 +227,20 @@ def _as_ids(inputs: Any) -> list[Prefix] | None:
     if isinstance(inputs, str | Mapping) or not isinstance(inputs, Sequence) or not inputs:
         return None
     if all(checks.is_whole(each) for each in inputs):
-        return [tuple(map(int, inputs))]
+        return [_sound(tuple(map(int, inputs)))]
     rows = [each.tolist() if isinstance(each, Tensor) else each for each in inputs]
     is_ids = [
         isinstance(row, Sequence) and not isinstance(row, str) and all(map(checks.is_whole, row))
         for row in rows
     ]
-    return [tuple(map(int, row)) for row in rows] if all(is_ids) else None
+    return [_sound(tuple(map(int, row))) for row in rows] if all(is_ids) else None
+
+
+def _sound(ids: Prefix) -> Prefix:
+    """Return the ids. Raise if one cannot be a token: there are engines that break down over it."""
+    if ids and min(ids) < 0:
+        raise ArgumentError(f"the input {checks.short_repr(list(ids))} has an id below 0: give ids of tokens")
+    return ids
 
 
 def _texts(inputs: Any) -> list[str]:

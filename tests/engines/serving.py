@@ -1,0 +1,354 @@
+"""A small server that speaks as engines do, with a tiny model behind it, and can be made to fail."""
+
+from __future__ import annotations
+
+import functools
+import json
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from beamsplit.testing import PrefixHashModel
+
+VOCABULARY, END = 60, 2
+TWINS = (20, 21)  # two tokens that read the same
+_MODEL = PrefixHashModel(VOCABULARY, seed=3, scale=6.0)
+
+
+@functools.cache
+def log_probs(prefix: tuple[int, ...]) -> Tensor:
+    """What the model says after a prefix: [vocabulary]."""
+    return torch.log_softmax(_MODEL._logits(_state(prefix))[0], -1)
+
+
+@functools.cache
+def _state(prefix: tuple[int, ...]) -> Tensor:
+    if len(prefix) == 1:
+        return _MODEL.start(prefix)[1]
+    return _MODEL.step(torch.tensor(prefix[-1:]), _state(prefix[:-1]))[1]
+
+
+class InProcess:
+    """The same model without a server, whose state is the prefixes."""
+
+    keeps_earlier_steps = True
+
+    def __init__(self, *, reads: bool = False) -> None:
+        """`reads` says that it can turn tokens into text, as some of the engines can."""
+        self.to_text = read if reads else None
+
+    def start(self, inputs: list[list[int]]) -> tuple[Tensor, list[tuple[int, ...]]]:
+        return self._answer([tuple(prefix) for prefix in inputs])
+
+    def step(self, tokens: Tensor, state: list[tuple[int, ...]]) -> tuple[Tensor, list[tuple[int, ...]]]:
+        grown = zip(state, tokens.tolist(), strict=True)
+        return self._answer([(*prefix, token) for prefix, token in grown])
+
+    def select(self, state: list[tuple[int, ...]], rows: Tensor) -> list[tuple[int, ...]]:
+        return [state[row] for row in rows.tolist()]
+
+    def join(self, states: Sequence[list[tuple[int, ...]]]) -> list[tuple[int, ...]]:
+        return [prefix for state in states for prefix in state]
+
+    def _answer(self, prefixes: list[tuple[int, ...]]) -> tuple[Tensor, list[tuple[int, ...]]]:
+        return torch.stack([log_probs(prefix) for prefix in prefixes]), prefixes
+
+
+def word(token: int) -> str:
+    return f" {TWINS[0] if token in TWINS else token}"
+
+
+def read(tokens: Sequence[int]) -> str:
+    return "".join(word(token) for token in tokens if token != END)
+
+
+def tokens_of(text: str) -> tuple[int, ...]:
+    return tuple(int(part) % VOCABULARY for part in text.split())
+
+
+Fault = Callable[["Handler", Any], Any]
+"""What happens to a request instead of its answer, or to its answer: returns what is sent, or None."""
+
+
+class Server(ThreadingHTTPServer):
+    """One that is there for the length of a `with`."""
+
+    daemon_threads = True
+
+    def __init__(self, kind: str = "vllm", most: int | None = None, longest: int = 256) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.kind, self.most, self.longest = kind, most, longest
+        self.faults: deque[Fault] = deque()  # one for each of the next requests
+        self.always: Fault | None = None
+        self.key: str | None = None
+        self.requests: list[tuple[str, Any, dict[str, str]]] = []
+        self.connections = 0
+        self.under_way = self.most_under_way = 0
+
+    def __enter__(self) -> Server:
+        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+        self.server_close()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    @property
+    def asked(self) -> list[Any]:
+        """The bodies of all requests for candidates, without those that look for the end token."""
+        bodies = [body for path, body, _ in self.requests if path in CANDIDATES]
+        return [body for body in bodies if "allowed_token_ids" not in body]
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing where a client has gone away."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Server
+
+    def setup(self) -> None:
+        super().setup()
+        self.server.connections += 1
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        self.server.requests.append((self.path, None, dict(self.headers)))
+        found = GETS.get((self.server.kind, self.path))
+        answer = None if found is None else found(self.server)
+        if not self._is_allowed():
+            self.reply({"error": "Unauthorized"}, 401)
+        elif answer is None:
+            self.reply({"detail": "Not Found"}, 404)
+        else:
+            self.reply(answer)
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.requests.append((self.path, body, dict(self.headers)))
+        if not self._is_allowed():
+            self.reply({"error": "Unauthorized"}, 401)
+            return
+        answer = POSTS.get((self.server.kind, self.path))
+        if answer is None:
+            self.reply({"detail": "Not Found"}, 404)
+            return
+        self.server.under_way += 1
+        self.server.most_under_way = max(self.server.most_under_way, self.server.under_way)
+        try:
+            self._answer(answer, body)
+        finally:
+            self.server.under_way -= 1
+
+    def _answer(self, answer: Callable[[Server, Any], Any], body: Any) -> None:
+        fault = self.server.always
+        if self.path in CANDIDATES and self.server.faults:
+            fault = self.server.faults.popleft()
+        try:
+            found = answer(self.server, body)
+        except RefusalError as refusal:
+            self.reply({"error": {"message": str(refusal), "code": 400}}, 400)
+            return
+        if self.path in CANDIDATES and fault is not None:
+            found = fault(self, found)
+        if found is not None:
+            self.reply(found)
+
+    def _is_allowed(self) -> bool:
+        return self.server.key is None or self.headers.get("Authorization") == f"Bearer {self.server.key}"
+
+    def reply(self, answer: Any, status: int = 200, **headers: Any) -> None:
+        self.send_text(answer if isinstance(answer, str) else json.dumps(answer), status, **headers)
+
+    def send_text(self, text: str, status: int = 200, *, promised: int = 0, **headers: Any) -> None:
+        content = text.encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(promised or len(content)))
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(content)
+
+
+class RefusalError(Exception):
+    """The request is not to be answered."""
+
+
+# Faults
+
+
+def slow(seconds: float) -> Fault:
+    def wait(_handler: Handler, found: Any) -> Any:
+        time.sleep(seconds)
+        return found
+
+    return wait
+
+
+def drop(handler: Handler, _found: Any) -> None:
+    """Close the connection without a word."""
+    handler.close_connection = True
+    handler.connection.close()
+
+
+def status(code: int, **headers: str) -> Fault:
+    def fail(handler: Handler, _found: Any) -> None:
+        handler.reply({"error": {"message": f"status {code} on purpose"}}, code, **headers)
+
+    return fail
+
+
+def garbled(_handler: Handler, found: Any) -> str:
+    return json.dumps(found)[:-7] + "<html>"
+
+
+def truncated(handler: Handler, found: Any) -> None:
+    text = json.dumps(found)
+    handler.send_text(text[: len(text) // 2], promised=len(text))
+    handler.close_connection = True
+    handler.connection.close()
+
+
+def dripping(handler: Handler, _found: Any) -> None:
+    """Send a byte now and then, so that no single wait is long."""
+    handler.send_response(200)
+    handler.send_header("Content-Length", "100000")
+    handler.end_headers()
+    try:
+        for _ in range(100):
+            handler.wfile.write(b" ")
+            time.sleep(0.1)
+    except OSError:
+        pass
+    handler.close_connection = True
+
+
+def changed(change: Callable[[Any], Any]) -> Fault:
+    """Answer with something else."""
+
+    def replace(_handler: Handler, found: Any) -> Any:
+        return change(found)
+
+    return replace
+
+
+# What engines answer
+
+
+def best(prefix: Sequence[int], count: int) -> list[tuple[int, float]]:
+    if not prefix:
+        raise RefusalError("The decoder prompt cannot be empty")
+    values, tokens = log_probs(tuple(prefix)).topk(min(count, VOCABULARY))
+    return list(zip(tokens.tolist(), values.tolist(), strict=True))
+
+
+def completions(server: Server, body: Any) -> Any:
+    """As vLLM, and as servers of its kind that know texts alone."""
+    count, prompts = body.get("logprobs", 0), body["prompt"]
+    if body["model"] != "tiny":
+        raise RefusalError(f"The model `{body['model']}` does not exist.")
+    if server.most is not None and count > server.most:
+        raise RefusalError(
+            f"Requested sample logprobs of {count}, which is greater than max allowed: {server.most} "
+            f"(parameter=logprobs, value={count})"
+        )
+    if "allowed_token_ids" in body:
+        stops = body["allowed_token_ids"] == [END]
+        return {"choices": [{"index": 0, "finish_reason": "stop" if stops else "length"}]}
+    if server.kind == "texts":
+        tops = [{word(token): value for token, value in best(tokens_of(prompts), count)}]
+    else:
+        for prompt in prompts:
+            if len(prompt) >= server.longest:
+                raise RefusalError(f"This model's maximum context length is {server.longest} tokens.")
+        name = "token_id:{}".format if body.get("return_tokens_as_token_ids") else word
+        tops = [{name(token): value for token, value in best(prompt, count)} for prompt in prompts]
+    choices = [
+        {"index": index, "text": "", "logprobs": {"top_logprobs": [top]}, "finish_reason": "length"}
+        for index, top in enumerate(tops)
+    ]
+    return {"object": "text_completion", "choices": choices[::-1]}  # in no order: `index` tells
+
+
+def generate(_server: Server, body: Any) -> Any:
+    """As SGLang."""
+    count = body["top_logprobs_num"]
+    answers = []
+    for prefix in body["input_ids"]:
+        listed = [[value, token, None] for token, value in best(prefix, count)]
+        info = {"prompt_tokens": len(prefix), "output_top_logprobs": [listed]}
+        answers.append({"text": "", "meta_info": info})
+    return answers
+
+
+def completion(_server: Server, body: Any) -> Any:
+    """As llama.cpp's server."""
+    answers = []
+    for index, prefix in enumerate(body["prompt"]):
+        listed = [
+            {"id": token, "token": word(token), "logprob": value}
+            for token, value in best(prefix, body["n_probs"])
+        ]
+        answers.append(
+            {
+                "index": index,
+                "content": "",
+                "completion_probabilities": [{**listed[0], "top_logprobs": listed}],
+            }
+        )
+    return answers[::-1]
+
+
+def tokenize(_server: Server, body: Any) -> Any:
+    text = body.get("prompt", body.get("content"))
+    if "messages" in body:
+        text = " ".join(["7", *(message["content"] for message in body["messages"]), "8"])
+    if text == "</s>":
+        return {"tokens": [END]}
+    if not all(part.isdecimal() for part in text.split()):
+        return {"tokens": [5, 6]}
+    return {"tokens": list(tokens_of(text))}
+
+
+def detokenize(server: Server, body: Any) -> Any:
+    return {"prompt" if server.kind == "vllm" else "content": "".join(map(word, body["tokens"]))}
+
+
+def models(server: Server) -> Any:
+    owner = {"llama.cpp": "llamacpp", "texts": "me"}.get(server.kind, server.kind)
+    entry = {"id": "tiny", "owned_by": owner, "root": "/nowhere/tiny", "max_model_len": server.longest}
+    return {"object": "list", "data": [entry]}
+
+
+CANDIDATES = ("/v1/completions", "/generate", "/completion")
+GETS: dict[tuple[str, str], Callable[[Server], Any]] = {
+    **{(kind, "/v1/models"): models for kind in ("vllm", "sglang", "llama.cpp", "texts")},
+    ("vllm", "/version"): lambda server: {"version": "0.32.0"},
+    ("sglang", "/get_model_info"): lambda server: {"model_path": "/nowhere/tiny"},
+    ("llama.cpp", "/props"): lambda server: {
+        "eos_token": "</s>",
+        "default_generation_settings": {"n_ctx": server.longest},
+    },
+}
+POSTS: dict[tuple[str, str], Callable[[Server, Any], Any]] = {
+    **{(kind, "/v1/completions"): completions for kind in ("vllm", "texts")},
+    ("sglang", "/generate"): generate,
+    ("llama.cpp", "/completion"): completion,
+    **{(kind, "/tokenize"): tokenize for kind in ("vllm", "llama.cpp")},
+    **{(kind, "/detokenize"): detokenize for kind in ("vllm", "llama.cpp")},
+    ("llama.cpp", "/apply-template"): lambda server, body: {
+        "prompt": " ".join(["7", *(message["content"] for message in body["messages"]), "8"])
+    },
+}
