@@ -301,13 +301,11 @@ def completion(_server: Server, body: Any) -> Any:
             {"id": token, "token": word(token), "logprob": value}
             for token, value in best(prefix, body["n_probs"])
         ]
-        answers.append(
-            {
-                "index": index,
-                "content": "",
-                "completion_probabilities": [{**listed[0], "top_logprobs": listed}],
-            }
-        )
+        answer: dict[str, Any] = {"index": index}
+        is_part_of_letter = listed[0]["id"] % 2 == 1 and "logit_bias" not in body
+        if not is_part_of_letter:  # or else it has no word on probabilities
+            answer["completion_probabilities"] = [{**listed[0], "top_logprobs": listed}]
+        answers.append(answer)
     return answers[::-1]
 
 

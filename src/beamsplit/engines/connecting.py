@@ -55,8 +55,8 @@ def connect(
         model: the name that it is served by; not needed if there is one alone.
         kind: "vllm", also for others that know token ids in `/v1/completions`; "sglang"; "llama.cpp",
             its own server; "texts", for completions without token ids. By default, the engine is asked.
-        tokenizer: one of transformers, or its name or folder. By default, that of the model's name if it can
-            be loaded here, else the engine's own, by its requests; False is the engine's own.
+        tokenizer: one of transformers, or its name or folder. By default, that of the model's name if it is
+            on this machine, else the engine's own, by its requests; False is the engine's own.
         end: the tokens that end an output, by id, or by text for kind="texts"; () is none. By default, what
             the tokenizer or the engine says; where nobody knows, there is a warning.
         chat_template_kwargs: arguments of the chat template, such as `{"enable_thinking": False}`.
@@ -108,6 +108,7 @@ class _Probe:
     longest: int | None = None
     vocabulary: int | None = None
     end: tuple[int, ...] = ()
+    letter: int | None = None  # a token that is a whole letter
 
 
 @dataclass(frozen=True)
@@ -190,14 +191,16 @@ async def _of_llama_cpp(client: Client, probe: _Probe) -> _Probe:
     """Return the same with its end token, which it names by text, and the length that it was started with."""
     props = await _get(client, "/props") or {}
     longest = _count((props.get("default_generation_settings") or {}).get("n_ctx"))
-    end: tuple[int, ...] = ()
-    if text := _text(props.get("eos_token")):
-        answer = await client.post(
-            "/tokenize", {"content": text, "parse_special": True, "add_special": False}
-        )
-        tokens = answer.get("tokens", [])
-        end = tuple(tokens) if len(tokens) == 1 else ()
-    return replace(probe, source=None, longest=longest, end=end)
+    tokenizer, end = LlamaTokenizer(client), _text(props.get("eos_token"))
+    ends = () if end is None else await tokenizer.spell(end)
+    letter = (await tokenizer.spell("a"))[-1:]
+    return replace(
+        probe,
+        source=None,
+        longest=longest,
+        end=ends if len(ends) == 1 else (),
+        letter=letter[0] if letter else None,
+    )
 
 
 async def _get(client: Client, path: str) -> Any:
@@ -226,7 +229,7 @@ def _dialect(probe: _Probe, vocabulary: Vocabulary) -> Dialect:
         return Texts(probe.model, vocabulary)
     if probe.kind == "sglang":
         return Generate()
-    return LlamaCpp() if probe.kind == "llama.cpp" else Completions(probe.model)
+    return LlamaCpp(probe.letter) if probe.kind == "llama.cpp" else Completions(probe.model)
 
 
 def _vocabulary(client: Client, runner: InBackground, probe: _Probe, wishes: _Wishes) -> Vocabulary:
@@ -259,7 +262,7 @@ def _own_tokenizer(probe: _Probe, wishes: _Wishes) -> tuple[Any, list[int]] | No
     for name in dict.fromkeys(filter(None, (probe.source, probe.model))):
         if has_tokenizer(name):
             with suppress(ArgumentError, ImportError):
-                return load_tokenizer(name)
+                return load_tokenizer(name, here_alone=True)
     return None
 
 

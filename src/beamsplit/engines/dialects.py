@@ -141,6 +141,14 @@ class LlamaCpp:
     path = "/completion"
     rows_per_request = 64
 
+    def __init__(self, letter: int | None = None) -> None:
+        """`letter` is a token that is a whole letter.
+
+        The server keeps log-probabilities to itself where the token that it draws is part of a letter, as
+        many are of scripts beyond Latin. So it is made to draw this one, which changes nothing else.
+        """
+        self._letter = letter
+
     def body(self, prefixes: Sequence[Prefix], count: int) -> dict[str, Any]:
         return {
             "prompt": [list(prefix) for prefix in prefixes],
@@ -149,6 +157,8 @@ class LlamaCpp:
             "n_probs": count,
             "post_sampling_probs": False,  # the model's own distribution
             "cache_prompt": True,
+            "response_fields": ["index", "completion_probabilities"],
+            **({} if self._letter is None else {"logit_bias": [[self._letter, 1e6]]}),
         }
 
     def read(self, answer: Any, rows: int, count: int) -> list[Candidates]:

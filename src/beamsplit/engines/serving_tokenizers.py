@@ -107,8 +107,11 @@ class LlamaTokenizer:
         messages = [dict(message) for message in conversation]
         asked = {"messages": messages, "chat_template_kwargs": dict(template)}
         written = _text_of(await self._client.post("/apply-template", asked), "prompt")
-        # The template has written all special tokens that there are.
-        content = {"content": written, "add_special": False, "parse_special": True}
+        return await self.spell(written)  # the template has written all special tokens that there are
+
+    async def spell(self, text: str) -> Prefix:
+        """Return the tokens of this text and no others; special ones may be written in it."""
+        content = {"content": text, "add_special": False, "parse_special": True}
         return _tokens_of(await self._client.post("/tokenize", content))
 
     async def detokenize(self, tokens: Sequence[int]) -> str:
