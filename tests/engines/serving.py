@@ -297,7 +297,7 @@ def completion(_server: Server, body: Any) -> Any:
     """As llama.cpp's server."""
     answers = []
     for index, prefix in enumerate(body["prompt"]):
-        listed = [
+        listed: list[dict[str, Any]] = [
             {"id": token, "token": word(token), "logprob": value}
             for token, value in best(prefix, body["n_probs"])
         ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -59,6 +60,7 @@ class _Vllm:
         self.longest: int | None = config.max_model_len
         self._llm = llm
         self._parameters = parameters
+        self._lock = threading.Lock()  # an LLM has one caller at a time
         self._check_mode(config)
 
     async def candidates(self, prefixes: Sequence[Prefix], count: int) -> list[Candidates]:
@@ -67,7 +69,8 @@ class _Vllm:
         )
         parameters = self._parameters(max_tokens=1, temperature=0.0, logprobs=asked, detokenize=False)
         prompts = [{"prompt_token_ids": list(prefix)} for prefix in prefixes]
-        outputs = self._llm.generate(prompts, parameters, use_tqdm=False)
+        with self._lock:
+            outputs = self._llm.generate(prompts, parameters, use_tqdm=False)
         if len(outputs) != len(prefixes):
             raise EngineError(f"{self.name} answered for {len(outputs)} prompts of {len(prefixes)}")
         return [_read(output, asked) for output in outputs]
