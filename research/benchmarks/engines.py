@@ -173,7 +173,7 @@ def run(model: Path) -> dict[str, Any]:
 def report(found: dict[str, Any]) -> str:
     """Return the tables of the page."""
     lines = [
-        "| inputs, beams, prompt | beam search | diverse, groups of one | vLLM's beam search | as many samples |",
+        "| inputs, beams, prompt | beam search | diverse | vLLM's beam search | as many samples |",
         "|---|---|---|---|---|",
     ]
     for row in found["cached"]:

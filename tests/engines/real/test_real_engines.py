@@ -6,6 +6,7 @@ import asyncio
 import os
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,9 @@ def assert_equal(found: Any, expected: Any) -> None:
 
 
 def each_alone(model: Any, strategy: Any, **options: Any) -> list[Any]:
-    """Decode prompts one by one, so that no padding has a part in it."""
+    """Decode prompts one by one, without padding, and in lockstep, which is what transformers can do."""
+    if isinstance(strategy, DiverseBeamSearch):
+        strategy = replace(strategy, schedule="lockstep")
     return [
         decode(model, torch.tensor([prompt]), strategy, max_length=LENGTH, numbers=[number], **options)[0]
         for number, prompt in enumerate(PROMPTS)
