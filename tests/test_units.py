@@ -504,6 +504,7 @@ PUBLIC = [
     "Diversity",
     "Earlier",
     "Embedding",
+    "EngineError",
     "FunctionModel",
     "Guided",
     "Hamming",
@@ -578,7 +579,9 @@ def test_modules_are_found_and_what_is_nowhere_is_not() -> None:
 
 
 def test_dir_lists_our_names_alone() -> None:
-    packages = "diversity evaluation huggingface metrics models strategies study testing tree web".split()
+    packages = (
+        "diversity engines evaluation huggingface metrics models strategies study testing tree web".split()
+    )
     assert dir(beamsplit) == sorted([*PUBLIC, *packages, "__version__"])
     for package in packages:
         assert importlib.util.find_spec(f"beamsplit.{package}") is not None

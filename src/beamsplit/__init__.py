@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from beamsplit.decoding import decode, decode_async, groups, groups_async, steps, steps_async
     from beamsplit.diversity import Cumulative, Diversity, Earlier, Embedding, Hamming, NGram
-    from beamsplit.errors import ArgumentError, BeamsplitError, ModelError, TermError
+    from beamsplit.errors import ArgumentError, BeamsplitError, EngineError, ModelError, TermError
     from beamsplit.functions import FunctionModel, PrefixModel
     from beamsplit.guidance import AntiLanguageModel
     from beamsplit.hypotheses import Hypotheses, Hypothesis, Results
