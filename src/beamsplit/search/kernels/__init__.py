@@ -19,8 +19,9 @@ from torch import Tensor
 from beamsplit.diversity import Hamming
 from beamsplit.model import Guided, LogProbs, Shortlist
 from beamsplit.search.plan import Rule
+from beamsplit.search.pricing import GroupPenalty
 from beamsplit.search.rules import Maximise
-from beamsplit.search.select import GroupPenalty, Picks
+from beamsplit.search.select import Picks
 from beamsplit.search.shortlist import Reader, VocabularyReader
 from beamsplit.search.state import Beams
 
