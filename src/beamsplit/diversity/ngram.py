@@ -23,8 +23,6 @@ from beamsplit.diversity.term import (
 
 __all__ = ["NGram"]
 
-_AT_ONCE = 2**24  # pairs of n-grams that are compared at once
-
 
 @dataclass(frozen=True, kw_only=True)
 class NGram:
@@ -89,13 +87,7 @@ class NGram:
         """Return how like the n-grams of each beam an n-gram is, all in all: [batch e a]."""
         if prefix.shape[-1] < self.n:
             return None
-        windows = self._windows(prefix)  # [batch e w n]
-        some = max(1, _AT_ONCE // (windows[:, 0, :, 0].numel() * compared.size))
-        found = []
-        for part in torch.split(windows, some, 1):
-            alike = compared.to(part.flatten(1, 2).unbind(-1))  # [batch a e*w]
-            found.append(alike.view(*alike.shape[:2], *part.shape[1:3]).sum(-1))
-        return torch.cat(found, 2).transpose(1, 2)
+        return compared.sums(self._windows(prefix).unbind(-1))
 
     def _has_ngrams(self, prefix: Tensor, earlier: Earlier) -> bool:
         """Return whether prefixes and earlier sequences are long enough for an n-gram."""

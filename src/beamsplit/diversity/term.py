@@ -128,15 +128,10 @@ class Similarity(Protocol):
 
 
 class Comparison(Protocol):
-    """N-grams that are compared with many others, or with each other. They are [batch a]."""
+    """N-grams that are compared with others, and with each other again and again. They are [batch a]."""
 
-    @property
-    def size(self) -> int:
-        """How many there are for each input."""
-        ...
-
-    def to(self, theirs: Sequence[Tensor]) -> Tensor:
-        """Compare each of them with each of theirs: n times [batch b] -> [batch a b]; see `Similarity`."""
+    def sums(self, theirs: Sequence[Tensor]) -> Tensor:
+        """Return how like n-grams of others each is, summed up: n times [batch e w] -> [batch e a]."""
         ...
 
     def among(self, slots: Tensor) -> Tensor:
