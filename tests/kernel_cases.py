@@ -98,19 +98,24 @@ def check_choose() -> None:
 
 
 def check_terms() -> None:
-    """Other terms go by tables of what candidates pay for each other, also when some groups are done."""
-    vectors = torch.randn(11, 4, generator=torch.Generator().manual_seed(0))
+    """Other terms go by tables of what candidates pay for each other, also when some groups are done.
+
+    Lists are short, so that certificates matter, and what any token pays at least.
+    """
+    vectors = torch.randn(30, 4, generator=torch.Generator().manual_seed(0))
     vectors[0] = 0.0
     terms: list[Any] = [Cumulative(temperature=2.0), NGram(n=1), NGram(n=2), NGram(n=3)]
     terms += [Embedding(vectors=vectors, of=of) for of in (Hamming(), Cumulative(), NGram(n=2))]
-    shapes: list[tuple[int, int, Any]] = [(3, 1, 0.6), (2, 2, 9.0), (3, 2, (0.4, 0.7, 1.5))]
+    shapes: list[tuple[int, int, Any]] = [(3, 1, 2.0), (2, 2, 9.0), (3, 2, (0.4, 0.7, 1.5))]
     for number, (term, shape) in enumerate(itertools.product(terms, shapes)):
         groups, beams, strength = shape
         strategy = DiverseBeamSearch(groups=groups, beams_per_group=beams, strength=strength, diversity=term)
+        options: dict[str, Any] = {
+            "end": [None, [2, 3, 5]][number % 3 > 0],
+            "list_width": [2, 4, 9][number % 3],
+        }
         with counted_tables() as tables:
-            assert_same(
-                Elsewhere(11, number, number % 2 == 1), strategy, max_length=6, end=[None, 2][number % 3 > 0]
-            )
+            assert_same(Elsewhere(30, number, number % 2 == 1), strategy, max_length=6, **options)
         assert tables, (term, shape)
 
 
