@@ -14,6 +14,7 @@ import json
 import statistics
 import sys
 import time
+import zlib
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,7 +142,7 @@ def work() -> None:
         if term not in searches:
             searches[term] = Search(Case(**task["case"]), term)
             answer = searches[term].count()
-            answer["found"] = hash(str([[h.tokens for h in each] for each in searches[term].run()]))
+            answer["found"] = zlib.crc32(str(searches[term].run()).encode())
         else:
             answer = {"seconds": searches[term].seconds()}
         print(json.dumps(answer), flush=True)
@@ -161,6 +162,9 @@ def measure(case: Case, terms: list[str], workers: list[Worker], turns: int) -> 
                     taken.setdefault(key, []).append(answer["seconds"] / STEPS * 1e3)
                 else:
                     rows[key] = {"case": str(case), "term": term, "which": worker.contestant, **answer}
+    for term in terms:
+        if len({row["found"] for key, row in rows.items() if key[0] == term}) > 1:
+            raise AssertionError(f"{case}, {term}: the two checkouts find different outputs")
     for (term, which), times in taken.items():
         peers = taken[terms[0], which]
         over = statistics.median(mine / theirs for mine, theirs in zip(times, peers, strict=True))

@@ -58,9 +58,9 @@ def test_single_tokens_pay_wherever_they_stand() -> None:
     assert prices(NGram(n=1), 1) == [1, 1, 1, 0]
 
 
-def test_before_an_ngram_can_be_complete_there_are_no_pairs() -> None:
-    assert NGram(n=4).pairs(TOKENS, PREFIX) is None
-    assert Embedding(vectors=torch.eye(9), of=NGram(n=4)).pairs(TOKENS, PREFIX) is None
+def test_before_an_ngram_can_be_complete_nothing_costs_anything() -> None:
+    assert prices(NGram(n=4), 0) == [0, 0, 0, 0]
+    assert prices(Embedding(vectors=torch.eye(9), of=NGram(n=4)), 0) == [0, 0, 0, 0]
 
 
 def test_a_term_that_cannot_tell_pairs_cannot_when_it_is_softened() -> None:

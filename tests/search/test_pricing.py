@@ -99,6 +99,15 @@ def test_a_term_is_asked_for_pairs_once_a_step_however_often_groups_pick() -> No
     assert asked == [(2, 8, time) for time in range(5)]
 
 
+def test_a_subclass_with_a_penalty_of_its_own_is_asked_for_it() -> None:
+    class Twice(Cumulative):
+        def penalty(self, tokens: Tensor, prefix: Tensor, earlier: Earlier) -> Tensor:
+            return 2 * super().penalty(tokens, prefix, earlier)
+
+    assert found(Twice()) == found(Cumulative(), strength=1.6)
+    assert found(Twice()) != found(Cumulative())
+
+
 def test_costs_that_are_too_large_are_found_among_pairs() -> None:
     with pytest.raises(ValueError, match=r"strength=3e\+38 times a penalty of"):
         found(NGram(n=1), strength=3e38, inputs=1, options={"end": None})

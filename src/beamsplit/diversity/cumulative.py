@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from beamsplit import checks
-from beamsplit.diversity.term import Comparison, Earlier, Similarity, by_beam, on_grid, says_same, take_rows
+from beamsplit.diversity.term import Comparison, Earlier, Similarity, by_beam, on_grid, take_rows
 
 __all__ = ["Cumulative"]
 
@@ -98,7 +98,8 @@ class _Pairs:
     def of(self, slots: Tensor) -> Tensor:
         parents = slots // self.tokens.shape[2]
         same, other = (take_rows(each, parents).unsqueeze(3) for each in (self.if_same, self.if_other))
-        return torch.where(says_same(self.tokens, slots), same, other)
+        said = self.tokens.flatten(1).gather(1, slots)[..., None, None]  # [batch e 1 1]
+        return torch.where(said == self.tokens.unsqueeze(1), same, other)
 
     def least(self, slots: Tensor) -> Tensor:
         return take_rows(self.if_other, slots // self.tokens.shape[2])

@@ -16,7 +16,7 @@ from beamsplit import checks
 from beamsplit.diversity import comparing
 from beamsplit.diversity.cosine import Directions, clipped_cosine, directions_of, exact_sum, join
 from beamsplit.diversity.hamming import Hamming
-from beamsplit.diversity.term import Earlier, Pairs, SoftTerm
+from beamsplit.diversity.term import Earlier, Pairs, SoftTerm, companion
 from beamsplit.errors import ArgumentError
 
 __all__ = ["Embedding"]
@@ -79,7 +79,7 @@ class Embedding:
         return least
 
     def pairs(self, tokens: Tensor, prefix: Tensor) -> Pairs | None:
-        soft_pairs = getattr(self.of, "soft_pairs", None)
+        soft_pairs = companion(self.of, "soft_pairs", "soft_penalty")
         if soft_pairs is None:
             return None
         compare = functools.partial(comparing.compare, self, dimensions=self.vectors.shape[1])

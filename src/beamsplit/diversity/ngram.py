@@ -17,11 +17,12 @@ from beamsplit.diversity.term import (
     Similarity,
     by_beam,
     count_equal,
-    says_same,
     take_rows,
 )
 
 __all__ = ["NGram"]
+
+_NONE = -2  # no token, and not the -1 of an empty place in a list either
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +54,10 @@ class NGram:
         return similarity([*context.unbind(-1), tokens], windows.unbind(-1)).sum(-1)
 
     def pairs(self, tokens: Tensor, prefix: Tensor) -> _Pairs | None:
-        if prefix.shape[-1] < self.n - 1 or tokens.shape[-1] >= LONG:
+        if tokens.shape[-1] >= LONG:
             return None
+        if prefix.shape[-1] < self.n - 1:
+            return _no_ngrams(tokens)
         context = self._context(prefix)
         begins_alike = (context.unsqueeze(2) == context.unsqueeze(1)).all(-1)
         return _Pairs(tokens, self._said_before(tokens, prefix, context), begins_alike)
@@ -66,7 +69,7 @@ class NGram:
         windows = self._windows(prefix).unsqueeze(2)  # [batch e 1 w n]
         # [batch e beam w]
         begins = (context[:, None, :, None] == windows[..., :-1]).all(-1)
-        completes = torch.where(begins, windows[..., -1], -1)
+        completes = torch.where(begins, windows[..., -1], _NONE)
         return (tokens[:, None, ..., None] == completes.unsqueeze(3)).sum(-1)
 
     def soft_pairs(
@@ -75,9 +78,9 @@ class NGram:
         prefix: Tensor,
         similarity: Similarity,
         compare: Callable[[Sequence[Tensor]], Comparison],
-    ) -> _SoftPairs | None:
+    ) -> _SoftPairs | _Pairs:
         if prefix.shape[-1] < self.n - 1:
-            return None
+            return _no_ngrams(tokens)
         context = self._context(prefix).unsqueeze(2)  # [batch beam 1 n-1]
         ngrams = [each.expand_as(tokens).flatten(1) for each in (*context.unbind(-1), tokens)]
         compared = compare(ngrams)
@@ -113,11 +116,20 @@ class _Pairs:
 
     def of(self, slots: Tensor) -> Tensor:
         parents = slots // self.tokens.shape[2]
-        completed = says_same(self.tokens, slots) & take_rows(self.begins_alike, parents).unsqueeze(3)
+        said = self.tokens.flatten(1).gather(1, slots).unsqueeze(2)  # [batch e 1]
+        # [batch e beam]: what would complete the same n-gram
+        completes = torch.where(take_rows(self.begins_alike, parents), said, _NONE)
+        completed = completes.unsqueeze(3) == self.tokens.unsqueeze(1)
         return completed if self.said_before is None else take_rows(self.said_before, parents) + completed
 
     def least(self, slots: Tensor) -> None:
         return None
+
+
+def _no_ngrams(tokens: Tensor) -> _Pairs:
+    """Return pairs that cost nothing, as nothing that is said completes an n-gram."""
+    batch, beams, _ = tokens.shape
+    return _Pairs(tokens, None, tokens.new_zeros(batch, beams, beams, dtype=torch.bool))
 
 
 @dataclass(frozen=True)

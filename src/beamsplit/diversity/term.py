@@ -18,7 +18,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -32,9 +32,9 @@ __all__ = [
     "Similarity",
     "SoftTerm",
     "by_beam",
+    "companion",
     "count_equal",
     "on_grid",
-    "says_same",
     "take_rows",
 ]
 
@@ -175,14 +175,19 @@ def count_equal(tokens: Tensor, others: Tensor) -> Tensor:
     return (tokens.unsqueeze(-1) == others.unsqueeze(2)).sum(-1)
 
 
-def says_same(tokens: Tensor, slots: Tensor) -> Tensor:
-    """Tell which candidates [batch beam k] are the same token as those in these slots: [batch e beam k].
+def companion(term: object, name: str, of: str) -> Callable[..., Any] | None:
+    """Return a term's method that has to agree with another; None if it has none.
 
-    >>> says_same(torch.tensor([[[3, 5], [5, 7]]]), torch.tensor([[1]]))
-    tensor([[[[False,  True],
-              [ True, False]]]])
+    Nor does it have one if it is a subclass that has another `of` of its own: then what it has inherited
+    speaks for another term.
     """
-    return tokens.flatten(1).gather(1, slots)[..., None, None] == tokens.unsqueeze(1)
+    found: Callable[..., Any] | None = getattr(term, name, None)
+    for kind in type(term).__mro__:
+        if name in vars(kind):
+            return found
+        if of in vars(kind):
+            return None
+    return found
 
 
 def by_beam(values: Tensor, tokens: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from beamsplit.diversity import Diversity, Earlier, Pairs
+from beamsplit.diversity.term import companion
 from beamsplit.errors import TermError
 from beamsplit.model import Shortlist
 from beamsplit.search.state import Beams, append, stack_sequences, take
@@ -73,7 +74,7 @@ class GroupPenalty:
 
     def pairs(self, beams: Beams, lists: Shortlist) -> Pairs | None:
         """Return what candidates pay for each other, where the term can tell and groups pay each other."""
-        made = getattr(self.term, "pairs", None)
+        made = companion(self.term, "pairs", "penalty")
         if made is None or beams.score.shape[1] == 1:
             return None
         pairs: Pairs | None = made(lists.tokens.flatten(1, 2), beams.tokens.flatten(1, 2))
@@ -87,21 +88,22 @@ class GroupPenalty:
             none = beams.tokens.new_empty(batch * groups, 0, time + 1)
             finished = Earlier(none[..., 0], lambda: none, lambda: self._seen(self.finished))
             earlier = finished if earlier is None else _beside(earlier, finished)
-        return None if earlier is None else self.ask(lists, beams, earlier)
+        if earlier is None:
+            return None
+        return self.ask(lists.tokens.flatten(0, 1), beams.tokens.flatten(0, 1), earlier)
 
-    def ask(self, lists: Shortlist, beams: Beams, earlier: Earlier) -> Tensor:
+    def ask(self, tokens: Tensor, prefix: Tensor, earlier: Earlier) -> Tensor:
         """Return the term's own penalties [n beam k]."""
-        tokens = lists.tokens.flatten(0, 1)
-        penalty = self.term.penalty(tokens, beams.tokens.flatten(0, 1), earlier)
+        penalty = self.term.penalty(tokens, prefix, earlier)
         _check_shape(self.term, penalty, tokens)
         return penalty
 
-    def ask_least(self, beams: Beams, earlier: Earlier | None) -> Tensor | None:
+    def ask_least(self, prefix: Tensor, earlier: Earlier | None) -> Tensor | None:
         """Return the least that any token pays [n beam], listed or not, if the term can tell."""
         least = getattr(self.term, "least", None)
         if least is None or earlier is None:
             return None
-        found: Tensor = least(beams.tokens.flatten(0, 1), earlier)
+        found: Tensor = least(prefix, earlier)
         return found
 
     def weigh(self, penalty: Tensor, lists: Shortlist) -> Tensor:
@@ -138,26 +140,25 @@ class GroupPenalty:
         return seen.view(batch * groups, groups * x, *seen.shape[4:])
 
 
-@dataclass(frozen=True, slots=True)
 class _Asked:
     """Penalties for which the term is asked in every round."""
 
-    penalty: GroupPenalty
-    beams: Beams
-    lists: Shortlist
+    def __init__(self, penalty: GroupPenalty, beams: Beams, lists: Shortlist) -> None:
+        self._penalty, self._beams = penalty, beams
+        self._tokens, self._prefix = lists.tokens.flatten(0, 1), beams.tokens.flatten(0, 1)
 
     def settled(self) -> Tensor | None:
-        earlier = self.penalty.outside_of_each()
-        return None if earlier is None else self.penalty.ask(self.lists, self.beams, earlier)
+        earlier = self._penalty.outside_of_each()
+        return None if earlier is None else self._penalty.ask(self._tokens, self._prefix, earlier)
 
     def of(self, picked: Choice) -> Tensor:
-        return self.penalty.ask(self.lists, self.beams, self.penalty.earlier(self.beams, picked))
+        earlier = self._penalty.earlier(self._beams, picked)
+        return self._penalty.ask(self._tokens, self._prefix, earlier)
 
     def least(self, picked: Choice | None) -> Tensor | None:
-        earlier = (
-            self.penalty.outside_of_each() if picked is None else self.penalty.earlier(self.beams, picked)
-        )
-        return self.penalty.ask_least(self.beams, earlier)
+        if picked is None:
+            return self._penalty.ask_least(self._prefix, self._penalty.outside_of_each())
+        return self._penalty.ask_least(self._prefix, self._penalty.earlier(self._beams, picked))
 
 
 class _AddedUp:
@@ -168,10 +169,8 @@ class _AddedUp:
         self._settled = penalty.settled(beams, lists, pairs)
         _, groups, per_group, width = lists.tokens.shape
         size = per_group * width
-        starts = torch.arange(0, groups * size, size, device=lists.tokens.device)
-        self._starts = starts.view(
-            -1, 1
-        )  # [group 1] the slot in the whole input's lists where a group's begin
+        # [group 1] the slot in the lists of an input where those of a group begin
+        self._starts = torch.arange(0, groups * size, size, device=lists.tokens.device).unsqueeze(1)
         # [1 e group 1] is the pick that of a group no earlier than this one?
         self._hidden = penalty.not_earlier.transpose(1, 2).repeat_interleave(per_group, 1)
 
@@ -187,7 +186,7 @@ class _AddedUp:
         return total if self._settled is None else self._settled.view(total.shape) + total
 
     def least(self, picked: Choice | None) -> Tensor | None:
-        outside = self._penalty.ask_least(self._beams, self._penalty.outside_of_each())
+        outside = self._penalty.ask_least(self._beams.tokens.flatten(0, 1), self._penalty.outside_of_each())
         if picked is None:
             return outside
         slots, hidden = self._ungrouped(picked)
