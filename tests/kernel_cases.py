@@ -5,11 +5,12 @@ On a machine with a GPU the kernels run there for real.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -17,7 +18,16 @@ import torch
 from torch import Tensor
 
 import beamsplit
-from beamsplit import BeamSearch, DiverseBeamSearch, Guided, ModelError
+from beamsplit import (
+    BeamSearch,
+    Cumulative,
+    DiverseBeamSearch,
+    Embedding,
+    Guided,
+    Hamming,
+    ModelError,
+    NGram,
+)
 from beamsplit.search.kernels import choose, shortlist
 from beamsplit.search.shortlist import VocabularyReader
 from beamsplit.testing import PrefixHashModel
@@ -85,6 +95,46 @@ def check_choose() -> None:
         strategy = DiverseBeamSearch(groups=groups, beams_per_group=beams, strength=[0.7, 40.0][number % 2])
         assert_same(model, strategy, max_length=4, end=end, list_width=[None, 1, 4][number % 3])
     assert calls > 3 * len(cases), calls
+
+
+def check_terms() -> None:
+    """Other terms go by tables of what candidates pay for each other, also when some groups are done.
+
+    Lists are short, so that certificates matter, and what any token pays at least.
+    """
+    vectors = torch.randn(30, 4, generator=torch.Generator().manual_seed(0))
+    vectors[0] = 0.0
+    terms: list[Any] = [Cumulative(temperature=2.0), NGram(n=1), NGram(n=2), NGram(n=3)]
+    terms += [Embedding(vectors=vectors, of=of) for of in (Hamming(), Cumulative(), NGram(n=2))]
+    shapes: list[tuple[int, int, Any]] = [(3, 1, 2.0), (2, 2, 9.0), (3, 2, (0.4, 0.7, 1.5))]
+    for number, (term, shape) in enumerate(itertools.product(terms, shapes)):
+        groups, beams, strength = shape
+        strategy = DiverseBeamSearch(groups=groups, beams_per_group=beams, strength=strength, diversity=term)
+        options: dict[str, Any] = {
+            "end": [None, [2, 3, 5]][number % 3 > 0],
+            "list_width": [2, 4, 9][number % 3],
+        }
+        with counted_tables() as tables:
+            assert_same(Elsewhere(30, number, number % 2 == 1), strategy, max_length=6, **options)
+        assert tables, (term, shape)
+
+
+@contextlib.contextmanager
+def counted_tables() -> Iterator[list[Any]]:
+    """Note the tables that the kernel is given."""
+    found: list[Any] = []
+    original = choose.choose
+
+    def noted(beams: Any, lists: Any, costs: Any, *rest: Any) -> Any:
+        if costs is not None and costs.table is not None:
+            found.append(costs.table)
+        return original(beams, lists, costs, *rest)
+
+    choose.choose = noted  # type: ignore[assignment]
+    try:
+        yield found
+    finally:
+        choose.choose = original
 
 
 def check_groups_that_end_one_by_one() -> None:

@@ -19,6 +19,7 @@ CASES = Path(__file__).with_name("kernel_cases.py")
 
 CHECKS = [
     "choose",
+    "terms",
     "groups_that_end_one_by_one",
     "staggered",
     "groups_that_are_added",

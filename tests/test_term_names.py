@@ -123,7 +123,8 @@ def test_names_need_no_torch() -> None:
 
 def test_the_registry_has_every_term_of_the_package() -> None:
     registered = {term_class(name).__name__ for name in TERMS} - {"Toy"}
-    assert registered == set(diversity.__all__) - {"Diversity", "Earlier", "Similarity", "SoftTerm"}
+    protocols = {"Comparison", "Diversity", "Earlier", "Pairs", "Similarity", "SoftTerm"}
+    assert registered == set(diversity.__all__) - protocols
     assert registered <= set(beamsplit.__all__)
 
 

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from beamsplit import Hamming
+from beamsplit.search.pricing import GroupPenalty
 from beamsplit.search.rules import Maximise
-from beamsplit.search.select import GroupPenalty, Picks, settle
+from beamsplit.search.select import Picks, settle
 from beamsplit.search.shortlist import VocabularyReader
 from beamsplit.search.state import Beams
 from research.benchmarks.timing import take_turns

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from beamsplit import Cumulative, Diversity, Earlier, Embedding, Hamming, NGram
-from beamsplit.diversity import Similarity, SoftTerm, embedding
+from beamsplit.diversity import Similarity, SoftTerm, comparing, embedding
 
 VOCABULARY = 12
 RANDOM_VECTORS = torch.randn(VOCABULARY, 16, generator=torch.Generator().manual_seed(5))
@@ -121,7 +121,7 @@ def test_some_tokens_at_a_time_cost_the_same_bits(
     term: Embedding, some: int, situation: Situation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counting = Counting(term.of)
-    monkeypatch.setattr(embedding, "_AT_ONCE", some)
+    monkeypatch.setattr(comparing, "AT_ONCE", some)
     paid = situation.price(Embedding(vectors=term.vectors, of=counting))
     monkeypatch.undo()
     assert torch.equal(paid, situation.price(term))

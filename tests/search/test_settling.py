@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from beamsplit import Hamming, Shortlist
+from beamsplit.search.pricing import GroupPenalty
 from beamsplit.search.rules import Maximise
-from beamsplit.search.select import GroupPenalty, Picks, settle, split_ends
+from beamsplit.search.select import Picks, settle, split_ends
 from beamsplit.search.state import Beams
 
 NONE = -torch.inf

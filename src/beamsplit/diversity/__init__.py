@@ -9,9 +9,20 @@ if TYPE_CHECKING:
     from beamsplit.diversity.embedding import Embedding
     from beamsplit.diversity.hamming import Hamming
     from beamsplit.diversity.ngram import NGram
-    from beamsplit.diversity.term import Diversity, Earlier, Similarity, SoftTerm
+    from beamsplit.diversity.term import Comparison, Diversity, Earlier, Pairs, Similarity, SoftTerm
 
-__all__ = ["Cumulative", "Diversity", "Earlier", "Embedding", "Hamming", "NGram", "Similarity", "SoftTerm"]
+__all__ = [
+    "Comparison",
+    "Cumulative",
+    "Diversity",
+    "Earlier",
+    "Embedding",
+    "Hamming",
+    "NGram",
+    "Pairs",
+    "Similarity",
+    "SoftTerm",
+]
 
 # So that the names of the terms (`names`) can be read without torch.
 __getattr__ = package_getattr(
@@ -21,7 +32,7 @@ __getattr__ = package_getattr(
         "beamsplit.diversity.embedding": "Embedding",
         "beamsplit.diversity.hamming": "Hamming",
         "beamsplit.diversity.ngram": "NGram",
-        "beamsplit.diversity.term": "Diversity Earlier Similarity SoftTerm",
+        "beamsplit.diversity.term": "Comparison Diversity Earlier Pairs Similarity SoftTerm",
     },
 )
 __dir__ = package_dir(__all__)

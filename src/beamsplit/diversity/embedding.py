@@ -13,14 +13,14 @@ import torch
 from torch import Tensor
 
 from beamsplit import checks
+from beamsplit.diversity import comparing
 from beamsplit.diversity.cosine import Directions, clipped_cosine, directions_of, exact_sum, join
 from beamsplit.diversity.hamming import Hamming
-from beamsplit.diversity.term import Earlier, SoftTerm
+from beamsplit.diversity.term import Earlier, Pairs, SoftTerm, companion
 from beamsplit.errors import ArgumentError
 
 __all__ = ["Embedding"]
 
-_AT_ONCE = 2**25  # numbers that are held at once: a quarter of a gigabyte
 _IN_CACHE = 2**18  # numbers that fit into a processor's cache
 
 
@@ -78,17 +78,27 @@ class Embedding:
         least: Tensor = soft_least(prefix, earlier, self.similarity)
         return least
 
+    def pairs(self, tokens: Tensor, prefix: Tensor) -> Pairs | None:
+        soft_pairs = companion(self.of, "soft_pairs", "soft_penalty")
+        if soft_pairs is None:
+            return None
+        compare = functools.partial(comparing.compare, self, dimensions=self.vectors.shape[1])
+        pairs: Pairs | None = soft_pairs(tokens, prefix, self.similarity, compare)
+        return pairs
+
     def similarity(self, ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> Tensor:
         """Compare n-grams, each of ours with each of theirs: n times [... a], n times [... b] -> [... a b].
 
         Returns the cosine of their vectors, clipped at 0; 1 for the same n-gram, and 0 for one with a -1.
         """
-        they = join([self._directions(part) for part in self._parts(theirs)])
+        they = self.directions(theirs)
         cosines = [
-            clipped_cosine(self._directions(part), they).masked_fill_(_same(part, theirs), 1.0)
+            clipped_cosine(self._directions(part), they).masked_fill_(
+                comparing.same_ngrams(part, theirs), 1.0
+            )
             for part in self._parts(ours)
         ]
-        return torch.cat(cosines, -2)
+        return cosines[0] if len(cosines) == 1 else torch.cat(cosines, -2)
 
     def _parts(self, ngrams: Sequence[Tensor]) -> Iterator[Sequence[Tensor]]:
         """Split n-grams, n times [... a], into parts to work on one at a time."""
@@ -99,8 +109,11 @@ class Embedding:
             part = slice(start, start + some)
             yield [tokens if tokens.shape[-1] == 1 else tokens[..., part] for tokens in ngrams]
 
+    def directions(self, ngrams: Sequence[Tensor]) -> Directions:
+        """Return the directions of n-grams: n times [... a] -> [... a dimensions]. One with a -1 has none."""
+        return join([self._directions(part) for part in self._parts(ngrams)])
+
     def _directions(self, ngrams: Sequence[Tensor]) -> Directions:
-        """Return the directions of n-grams: n times [...] -> [... dimensions]. One with a -1 has none."""
         table = self._table(ngrams[0].device)
         rows = [tokens.clamp(min=0) for tokens in ngrams]
         if len(rows) == 1:
@@ -126,12 +139,12 @@ class Embedding:
 
         def count(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> Tensor:
             nonlocal most
-            same = _same(ours, theirs)
+            same = comparing.same_ngrams(ours, theirs)
             most = max(most, same.shape[-1])
             return same.double()
 
         self.of.soft_penalty(tokens[..., :0], prefix, earlier, count)
-        return max(1, _AT_ONCE // max(1, most * math.prod(tokens.shape[:2])))
+        return max(1, comparing.AT_ONCE // max(1, most * math.prod(tokens.shape[:2])))
 
 
 def _check_term(of: object) -> None:
@@ -170,7 +183,7 @@ def _check_vectors(vectors: Tensor) -> None:
 
 def _rows_at_once(numbers: int, device: torch.device) -> int:
     """Return how many rows of so many numbers to work on at once. Small parts are quicker on a CPU."""
-    limit = _IN_CACHE if device.type == "cpu" else _AT_ONCE
+    limit = _IN_CACHE if device.type == "cpu" else comparing.AT_ONCE
     return max(1, limit // max(1, numbers))
 
 
@@ -178,11 +191,3 @@ def _take(table: Tensor, rows: Tensor) -> Tensor:
     """Return rows of a table in float64: [...] -> [... dimensions]."""
     # Quicker than table[rows].
     return table.index_select(0, rows.flatten()).double().view(*rows.shape, table.shape[1])
-
-
-def _same(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> Tensor:
-    """Return which n-grams are the same and have no -1: n times [... a], n times [... b] -> [... a b]."""
-    # -1 must not equal -1.
-    theirs = [tokens.masked_fill(tokens < 0, -2) for tokens in theirs]
-    pairs = zip(ours, theirs, strict=True)
-    return functools.reduce(operator.and_, (our.unsqueeze(-1) == their.unsqueeze(-2) for our, their in pairs))

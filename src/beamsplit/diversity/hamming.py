@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
-from beamsplit.diversity.term import Earlier, Similarity, count_equal
+from beamsplit.diversity.term import Comparison, Earlier, Similarity, by_beam, count_equal
 
 __all__ = ["Hamming"]
 
@@ -29,3 +31,27 @@ class Hamming:
     ) -> Tensor:
         # [n beam k e] -> [n beam k]
         return similarity([tokens], [earlier.tokens.unsqueeze(1)]).sum(-1)
+
+    def soft_pairs(
+        self,
+        tokens: Tensor,
+        prefix: Tensor,
+        similarity: Similarity,
+        compare: Callable[[Sequence[Tensor]], Comparison],
+    ) -> _SoftPairs:
+        return _SoftPairs(tokens, compare([tokens.flatten(1)]))
+
+
+@dataclass(frozen=True)
+class _SoftPairs:
+    """A candidate pays for similar tokens."""
+
+    counts_finished: ClassVar[bool] = False
+    tokens: Tensor  # [batch beam k]
+    compared: Comparison
+
+    def of(self, slots: Tensor) -> Tensor:
+        return by_beam(self.compared.among(slots), self.tokens)
+
+    def least(self, slots: Tensor) -> None:
+        return None

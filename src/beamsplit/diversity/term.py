@@ -18,14 +18,27 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-__all__ = ["Diversity", "Earlier", "Similarity", "SoftTerm", "count_equal", "on_grid"]
+__all__ = [
+    "LONG",
+    "Comparison",
+    "Diversity",
+    "Earlier",
+    "Pairs",
+    "Similarity",
+    "SoftTerm",
+    "by_beam",
+    "companion",
+    "count_equal",
+    "on_grid",
+    "take_rows",
+]
 
-_LONG = 256  # candidates in a list for which it may pay to count by a table
+LONG = 256  # candidates in a list for which it may pay to count by a table
 _GRID = 2.0**24  # fractions are multiples of 1 / _GRID: float64 adds up 2**29 of them without rounding
 
 
@@ -68,10 +81,37 @@ class Diversity(Protocol):
     - An attribute `vocabulary`: the number of tokens the term knows, to be checked against the model's.
     - A method `least(prefix, earlier)` that returns [n beam], a lower bound on the penalty of every token.
       Where that is high, knowing it keeps candidate lists short. Results do not depend on it.
+    - A method `pairs(tokens, prefix)`, if penalties add up over earlier beams: a quicker way to the same
+      results where groups pick at the same time. See `Pairs`.
     - A method `soft_penalty`, which lets `Embedding` soften the term: see `SoftTerm`.
     """
 
     def penalty(self, tokens: Tensor, prefix: Tensor, earlier: Earlier) -> Tensor: ...
+
+
+class Pairs(Protocol):
+    """What every candidate of an input pays for any other, if an earlier group picks that.
+
+    It is made once a step by a term's `pairs(tokens, prefix)`, of all candidates [batch beam k] of all
+    beams [batch beam time] of an input, and then asked as often as picks change. `pairs` may return None
+    where `penalty` is the better way. The two must agree: a penalty is the sum over earlier beams of what
+    is said here, and the penalty for what else earlier groups hold.
+
+    A candidate is named by its slot among those of its input: beam * k + place in the beam's list.
+    """
+
+    @property
+    def counts_finished(self) -> bool:
+        """Whether finished hypotheses of earlier groups may cost something too."""
+        ...
+
+    def of(self, slots: Tensor) -> Tensor:
+        """Return what each candidate pays for each of these: [batch e] -> [batch e beam k]."""
+        ...
+
+    def least(self, slots: Tensor) -> Tensor | None:
+        """Return what any token pays for each of these at least: [batch e beam]; None if that is unknown."""
+        ...
 
 
 class Similarity(Protocol):
@@ -87,12 +127,26 @@ class Similarity(Protocol):
         ...
 
 
+class Comparison(Protocol):
+    """N-grams that are compared with others, and with each other again and again. They are [batch a]."""
+
+    def sums(self, theirs: Sequence[Tensor]) -> Tensor:
+        """Return how like n-grams of others each is, summed up: n times [batch e w] -> [batch e a]."""
+        ...
+
+    def among(self, slots: Tensor) -> Tensor:
+        """Compare those in these slots with each of them: [batch e] -> [batch e a]."""
+        ...
+
+
 class SoftTerm(Protocol):
     """A term that `Embedding` can soften: it can use a similarity in place of "is the same token".
 
     It is also asked about no candidates at all (k = 0), to see how much it compares them with.
 
-    A method `soft_least(prefix, earlier, similarity)` is optional: the softened term's `least`.
+    Two methods are optional: `soft_least(prefix, earlier, similarity)` is the softened term's `least`, and
+    `soft_pairs(tokens, prefix, similarity, compare)` its `pairs`, where `compare` makes a `Comparison` of
+    n-grams, n times [batch a].
     """
 
     def soft_penalty(
@@ -111,7 +165,7 @@ def count_equal(tokens: Tensor, others: Tensor) -> Tensor:
     tensor([[[1, 0, 2]]])
     """
     k, p = tokens.shape[-1], others.shape[-1]
-    if k >= _LONG and p:
+    if k >= LONG and p:
         size = int(torch.maximum(tokens.max(), others.max())) + 2  # the last place is that of -1
         if k * p > 2 * size:  # all pairs are more than a table: so it is for a whole vocabulary
             table = others.new_zeros(*others.shape[:2], size)
@@ -119,6 +173,32 @@ def count_equal(tokens: Tensor, others: Tensor) -> Tensor:
             return table.expand(*tokens.shape[:2], size).gather(2, tokens % size)
     # [n beam k p] -> [n beam k]
     return (tokens.unsqueeze(-1) == others.unsqueeze(2)).sum(-1)
+
+
+def companion(term: object, name: str, of: str) -> Callable[..., Any] | None:
+    """Return a term's method that has to agree with another; None if it has none.
+
+    Nor does it have one if it is a subclass that has another `of` of its own: then what it has inherited
+    speaks for another term.
+    """
+    found: Callable[..., Any] | None = getattr(term, name, None)
+    for kind in type(term).__mro__:
+        if name in vars(kind):
+            return found
+        if of in vars(kind):
+            return None
+    return found
+
+
+def by_beam(values: Tensor, tokens: Tensor) -> Tensor:
+    """Give values [batch e beam*k] of candidates [batch beam k] the axes of these: [batch e beam k]."""
+    return values.view(*values.shape[:2], *tokens.shape[1:])
+
+
+def take_rows(values: Tensor, rows: Tensor) -> Tensor:
+    """Return these rows of each input: [batch row ...], [batch e] -> [batch e ...]."""
+    index = rows.view(*rows.shape, *[1] * (values.dim() - 2))
+    return values.gather(1, index.expand(*rows.shape, *values.shape[2:]))
 
 
 def on_grid(x: Tensor) -> Tensor:

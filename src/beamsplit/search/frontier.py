@@ -15,8 +15,9 @@ from beamsplit.diversity import Earlier
 from beamsplit.search import noise
 from beamsplit.search.asks import Advance
 from beamsplit.search.plan import CodedRule, Rule
+from beamsplit.search.pricing import GroupPenalty
 from beamsplit.search.rows import Rows, are_all
-from beamsplit.search.select import GroupPenalty, Picks, Selection
+from beamsplit.search.select import Picks, Selection
 from beamsplit.search.setting import Setting, safe_width
 from beamsplit.search.state import Beams, FinishedPool, append, take
 from beamsplit.search.stopping import ask_stop

@@ -14,8 +14,9 @@ from beamsplit.search import kernels
 from beamsplit.search.asks import Widen
 from beamsplit.search.frontier import Frontier
 from beamsplit.search.lists import StepLists
+from beamsplit.search.pricing import GroupPenalty
 from beamsplit.search.repeats import complete_again
-from beamsplit.search.select import GroupPenalty, Selection, settle, split_ends
+from beamsplit.search.select import Selection, settle, split_ends
 from beamsplit.search.shortlist import without
 
 __all__ = ["pick"]

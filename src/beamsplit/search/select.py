@@ -9,19 +9,18 @@ where the plain way takes as many as there are groups.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
-from beamsplit.diversity import Diversity, Earlier
 from beamsplit.errors import ArgumentError, TermError
 from beamsplit.model import Shortlist
 from beamsplit.search.plan import CodedRule, Ranked, Rule
-from beamsplit.search.state import Beams, append, stack_sequences, take
+from beamsplit.search.pricing import Choice, GroupPenalty
+from beamsplit.search.state import Beams, take
 
-__all__ = ["GroupPenalty", "Picks", "Selection", "settle", "split_ends"]
+__all__ = ["Picks", "Selection", "settle", "split_ends"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,105 +99,6 @@ class Selection:
         return torch.where(known & self.live.gather(2, beam), beam, -1)
 
 
-@dataclass(frozen=True, slots=True)
-class GroupPenalty:
-    """The penalties of groups that step together, for repeating each other."""
-
-    term: Diversity
-    strengths: Tensor  # [group 1 1]
-    not_earlier: Tensor  # [1 group group 1]: does the second not come before the first?
-    finished: Tensor  # [batch group slot length] what these groups have finished in earlier steps
-    outside: Earlier | None  # what groups before all of these hold; n is batch
-
-    def cost(
-        self, beams: Beams, lists: Shortlist, asked: tuple[Tensor, Tensor], picked: _Choice | None
-    ) -> Tensor | None:
-        """Return [batch group beam k] for every candidate, when the groups among themselves pick `picked`.
-
-        `asked` are the candidates and the beams' prefixes, as a term sees them.
-        """
-        if picked is None and self.outside is None:
-            return None
-        penalty = self.penalties(beams, asked, picked)
-        # Round once, and only then multiply: so it comes out the same for lists of any length.
-        if penalty.is_floating_point():
-            penalty = penalty.to(lists.gain.dtype)
-        return self.strengths * penalty.view(lists.tokens.shape)
-
-    def penalties(self, beams: Beams, asked: tuple[Tensor, Tensor], picked: _Choice | None) -> Tensor:
-        """Return the term's own penalties [n beam k], before any strength."""
-        tokens, prefix = asked
-        penalty = self.term.penalty(tokens, prefix, self._earlier(beams, picked))
-        _check_shape(self.term, penalty, tokens)
-        return penalty
-
-    def least(
-        self, beams: Beams, prefix: Tensor, picked: _Choice | None, dtype: torch.dtype
-    ) -> Tensor | None:
-        """Return [batch group beam] the least that any token costs, listed or not, if the term can tell."""
-        least = getattr(self.term, "least", None)
-        if least is None or (picked is None and self.outside is None):
-            return None
-        floor: Tensor = least(prefix, self._earlier(beams, picked))
-        # Rounded and multiplied as penalties are, which never puts the smaller above the larger.
-        return self.strengths.squeeze(2) * floor.to(dtype).view(beams.score.shape)
-
-    def _earlier(self, beams: Beams, picked: _Choice | None) -> Earlier:
-        outside = None if self.outside is None else _for_each(self.outside, beams.score.shape[1])
-        if picked is None:
-            assert outside is not None
-            return outside
-        ours = Earlier(
-            self._seen(picked.tokens),
-            lambda: self._seen(picked.spell(beams)),
-            lambda: stack_sequences(ours.beams, self._seen(self.finished)),
-        )
-        return ours if outside is None else _beside(outside, ours)
-
-    def _seen(self, held: Tensor) -> Tensor:
-        """Return what each group may see of the others: [batch group x ...] -> [batch*group group*x ...]."""
-        not_earlier = self.not_earlier if held.dim() == 3 else self.not_earlier.unsqueeze(-1)
-        seen = held.unsqueeze(1).masked_fill(not_earlier, -1)  # [batch group group x ...]
-        batch, groups, _, x = seen.shape[:4]
-        return seen.view(batch * groups, groups * x, *seen.shape[4:])
-
-
-def _for_each(earlier: Earlier, groups: int) -> Earlier:
-    """Return what each of so many groups sees of this: n is batch*group instead of batch."""
-    if groups == 1:
-        return earlier
-
-    def repeated(held: Tensor) -> Tensor:
-        return held.repeat_interleave(groups, dim=0)
-
-    return Earlier(
-        repeated(earlier.tokens), lambda: repeated(earlier.beams), lambda: repeated(earlier.sequences)
-    )
-
-
-def _beside(one: Earlier, other: Earlier) -> Earlier:
-    """Return what both hold."""
-    return Earlier(
-        torch.cat([one.tokens, other.tokens], dim=1),
-        lambda: torch.cat([one.beams, other.beams], dim=1),
-        lambda: stack_sequences(one.sequences, other.sequences),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    """The best picks of each group in one round, as many as beams. [batch group beam]"""
-
-    slots: Tensor  # in the flattened lists
-    tokens: Tensor  # -1 where there was nothing to pick
-    width: int  # of the lists
-
-    def spell(self, beams: Beams) -> Tensor:
-        """Return the picks in full, -1 throughout where there was nothing: [batch group beam time+1]."""
-        spelled = append(take(beams.tokens, self.slots // self.width), self.tokens)
-        return spelled.masked_fill((self.tokens < 0).unsqueeze(-1), -1)
-
-
 def settle(
     rule: Rule, beams: Beams, lists: Shortlist, count: int, penalty: GroupPenalty | None
 ) -> tuple[Picks, Tensor]:
@@ -228,11 +128,11 @@ def _settled_cost(
     picks are ordered by where nothing costs anything.
     """
     groups, beam_count = beams.score.shape[1:]
-    listed = lists.tokens.flatten(2)
+    listed, width = lists.tokens.flatten(2), lists.tokens.shape[-1]
     all_real = bool(free.amin() > -torch.inf)  # not so if there is a NaN
-    asked = lists.tokens.flatten(0, 1), beams.tokens.flatten(0, 1)
-    cost = penalty.cost(beams, lists, asked, None)
-    picked: _Choice | None = None
+    prices, picked = penalty.prices(beams, lists), None
+    paid = prices.settled()
+    cost = None if paid is None else penalty.weigh(paid, lists)
     for _ in range(groups - 1):
         order = free if cost is None else free - cost
         slots = rule.pick(order, beam_count)
@@ -241,11 +141,13 @@ def _settled_cost(
         tokens = listed.gather(2, slots)
         if not all_real:
             tokens = tokens.masked_fill(order.flatten(2).gather(2, slots) == -torch.inf, -1)
-        picked = _Choice(slots, tokens, lists.tokens.shape[-1])
-        cost = penalty.cost(beams, lists, asked, picked)
-    if cost is not None:
-        _check_values(penalty, cost, lambda: penalty.penalties(beams, asked, picked))
-    return cost, penalty.least(beams, asked[1], picked, lists.gain.dtype)
+        picked = Choice(slots, tokens, width, all_real)
+        paid = prices.of(picked)
+        cost = penalty.weigh(paid, lists)
+    if cost is not None and paid is not None:
+        _check_values(penalty, cost, paid)
+    least = prices.least(picked)
+    return cost, None if least is None else penalty.weigh_least(least, beams, lists.gain.dtype)
 
 
 def _picks(
@@ -295,25 +197,16 @@ def split_ends(
     return survivors, rule.secure(picks.order, worst, bound), any_end
 
 
-def _check_shape(term: Diversity, penalty: object, tokens: Tensor) -> None:
-    if not isinstance(penalty, Tensor) or penalty.shape != tokens.shape or penalty.is_complex():
-        got = list(penalty.shape) if isinstance(penalty, Tensor) else type(penalty).__name__
-        raise TermError(
-            f"{type(term).__name__}.penalty returned {got} for candidates of shape {list(tokens.shape)}: "
-            "it must return one penalty for each candidate"
-        )
-
-
-def _check_values(penalty: GroupPenalty, cost: Tensor, penalties: Callable[[], Tensor]) -> None:
+def _check_values(penalty: GroupPenalty, cost: Tensor, paid: Tensor) -> None:
     """Raise unless all costs are finite and 0 or more.
 
     Costs are strengths times penalties, so one look at the costs is a look at the penalties.
     """
-    least, most = torch.aminmax(cost)  # NaN if there is one
-    if float(least) >= 0 and float(most) < torch.inf:
+    least, most = torch.stack(torch.aminmax(cost)).tolist()  # NaN if there is one
+    if least >= 0 and most < torch.inf:
         return
-    if bool(((of_term := penalties()) >= 0).all()) and bool((of_term < torch.inf).all()):
-        strength, largest = float(penalty.strengths.max()), float(of_term.max())
+    if bool((paid >= 0).all()) and bool((paid < torch.inf).all()):
+        strength, largest = float(penalty.strengths.max()), float(paid.max())
         raise ArgumentError(
             f"strength={strength:g} times a penalty of {largest:g} is more than "
             f"{str(cost.dtype).removeprefix('torch.')} holds: give a smaller strength"

@@ -19,12 +19,25 @@ from torch import Tensor
 from beamsplit.diversity import Hamming
 from beamsplit.model import Guided, LogProbs, Shortlist
 from beamsplit.search.plan import Rule
+from beamsplit.search.pricing import GroupPenalty
 from beamsplit.search.rules import Maximise
-from beamsplit.search.select import GroupPenalty, Picks
+from beamsplit.search.select import Picks
 from beamsplit.search.shortlist import Reader, VocabularyReader
 from beamsplit.search.state import Beams
 
-__all__ = ["Chosen", "available", "on_device_of", "pick_by_kernel", "power_of_two", "reader"]
+__all__ = ["Chosen", "Costs", "available", "on_device_of", "pick_by_kernel", "power_of_two", "reader"]
+
+
+_MOST_PAIRS = 1 << 24  # of candidates that pay each other, of all inputs
+
+
+class Costs(NamedTuple):
+    """What candidates pay for each other. Without a table it is how often they are picked (Hamming)."""
+
+    strengths: Tensor  # [group 1 1] which weigh it
+    table: Tensor | None = None  # [batch c c] in float64, what the second candidate pays for the first
+    settled: Tensor | None = None  # in float64, what each candidate pays whatever is picked; None: nothing
+    least: Tensor | None = None  # [batch c group*beam] in float64, what any token pays for a candidate
 
 
 class Chosen(NamedTuple):
@@ -70,13 +83,34 @@ def pick_by_kernel(
     """Let groups pick by a kernel; None if there is none for this rule, term or size."""
     if type(rule) is not Maximise:
         return None
-    if penalty is not None and (type(penalty.term) is not Hamming or penalty.outside is not None):
-        return None
     from beamsplit.search.kernels import choose
 
     if not choose.fits(beams, lists.tokens.shape[-1]):
         return None
-    return choose.choose(beams, lists, None if penalty is None else penalty.strengths, is_end, count, keep)
+    costs = None if penalty is None else _costs(penalty, beams, lists)
+    if penalty is not None and costs is None:
+        return None
+    return choose.choose(beams, lists, costs, is_end, count, keep)
+
+
+def _costs(penalty: GroupPenalty, beams: Beams, lists: Shortlist) -> Costs | None:
+    """Return what candidates pay for each other, if the term can tell and there is room for it."""
+    if type(penalty.term) is Hamming and penalty.outside is None:
+        return Costs(penalty.strengths)
+    batch, candidates = len(lists.tokens), lists.tokens[0].numel()
+    if batch * candidates**2 > _MOST_PAIRS or penalty.outside is not None:
+        return None
+    pairs = penalty.pairs(beams, lists)
+    if pairs is None:
+        return None
+    every = torch.arange(candidates, device=lists.tokens.device).expand(batch, -1)
+    settled, least = penalty.settled(beams, lists, pairs), pairs.least(every)
+    return Costs(
+        penalty.strengths,
+        pairs.of(every).flatten(2).double(),
+        None if settled is None else settled.double(),
+        None if least is None else least.double(),
+    )
 
 
 def on_device_of(tensor: Tensor) -> contextlib.AbstractContextManager[object]:

@@ -1,8 +1,9 @@
 """One kernel for one step of beam search in groups: what `settle` and its callers do in a hundred small ones.
 
 A program handles one input. It lets group after group pick from its candidate lists, penalised by how often
-earlier groups have picked the token (the Hamming term), sorts out what ends and what lives on, and checks the
-certificate. Groups come one after another here, so there are no rounds; the results are those of the rounds.
+earlier groups have picked the token (the Hamming term) or by a table of what each candidate pays for each
+other (other terms), sorts out what ends and what lives on, and checks the certificate. Groups come one after
+another here, so there are no rounds; the results are those of the rounds.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import triton.language as tl
 from torch import Tensor
 
 from beamsplit.model import Shortlist
-from beamsplit.search.kernels import Chosen, on_device_of, power_of_two
+from beamsplit.search.kernels import Chosen, Costs, on_device_of, power_of_two
 from beamsplit.search.select import Picks
 from beamsplit.search.state import Beams
 
@@ -30,11 +31,11 @@ def fits(beams: Beams, width: int) -> bool:
 
 
 def choose(
-    beams: Beams, lists: Shortlist, strengths: Tensor | None, is_end: Tensor, count: int, keep: int
+    beams: Beams, lists: Shortlist, costs: Costs | None, is_end: Tensor, count: int, keep: int
 ) -> Chosen:
     """Return `count` picks for each group; of those that do not end, the first `keep` live on.
 
-    `strengths` [group 1 1] weigh the penalty; None: nobody pays.
+    Without costs nobody pays.
     """
     batch, groups, per_group = beams.score.shape
     width = lists.tokens.shape[-1]
@@ -48,7 +49,7 @@ def choose(
             *(values.contiguous() for values in (beams.score, beams.log_prob)),
             *(values.contiguous() for values in (lists.tokens, lists.log_prob, lists.gain, lists.rest)),
             is_end,
-            beams.score if strengths is None else strengths,
+            *_given(costs, unused=beams.score),
             picked,
             picked_scores,
             live,
@@ -56,7 +57,10 @@ def choose(
             flags,
             batch,
             groups,
-            has_cost=strengths is not None,
+            has_cost=costs is not None,
+            has_table=costs is not None and costs.table is not None,
+            has_settled=costs is not None and costs.settled is not None,
+            has_least=costs is not None and costs.least is not None,
             beams=per_group,
             width=width,
             count=count,
@@ -83,6 +87,12 @@ def choose(
     )
 
 
+def _given(costs: Costs | None, unused: Tensor) -> list[Tensor]:
+    """Return the tensors of costs, with another in place of those that there are not."""
+    tensors = [None] * 4 if costs is None else list(costs)
+    return [unused if each is None else each.contiguous() for each in tensors]
+
+
 def _picks(parent: Tensor, token: Tensor, scores: Tensor) -> Picks:
     log_prob, score, cost = scores.unbind()
     return Picks(parent=parent, token=token, log_prob=log_prob, score=score, cost=cost, order=score)
@@ -98,6 +108,9 @@ def _choose_kernel(  # type: ignore[no-untyped-def]  # the types are Triton's
     rest,  # [batch group beam]
     is_end,  # [vocab]
     strength,  # [group]
+    table,  # [batch c c] in float64, what the second candidate pays for the first; without it, Hamming
+    settled,  # [batch c] in float64, what candidates pay whatever is picked
+    table_least,  # [batch c group*beam] in float64, what any token pays for a candidate at least
     picked,  # [3 batch group count] to be filled with parent, token, ends
     picked_scores,  # [3 batch group count] log_prob, score, cost
     live,  # [2 batch group keep] parent, token
@@ -106,6 +119,9 @@ def _choose_kernel(  # type: ignore[no-untyped-def]  # the types are Triton's
     batch,
     groups,
     has_cost: tl.constexpr,
+    has_table: tl.constexpr,
+    has_settled: tl.constexpr,
+    has_least: tl.constexpr,
     beams: tl.constexpr,
     width: tl.constexpr,
     count: tl.constexpr,
@@ -122,6 +138,8 @@ def _choose_kernel(  # type: ignore[no-untyped-def]  # the types are Triton's
     slot = tl.arange(0, keep_block)
     turn = tl.arange(0, said_block)
     said = tl.full([said_block], -1, tl.int64)  # what earlier groups say
+    held = tl.full([said_block], -1, tl.int64)  # and its slot among all candidates
+    candidates = groups * beams * width
     spoken = 0
     found = 0
     picked_size = batch * groups * count
@@ -134,14 +152,31 @@ def _choose_kernel(  # type: ignore[no-untyped-def]  # the types are Triton's
         order = before + tl.load(gain + first * width + place, mask=listed, other=nothing)
         found |= tl.max(tl.where(order != order, 1, 0), 0)  # NaN is never certain
         cost = tl.zeros_like(order)
-        if has_cost:
+        floor = tl.zeros([beam_block], order.dtype)
+        if has_table:
+            row = tl.program_id(0).to(tl.int64) * candidates + held
+            own = group * beams * width + place
+            heard = listed[:, None] & (held >= 0)[None, :]
+            paid = tl.sum(tl.load(table + row[None, :] * candidates + own[:, None], mask=heard, other=0.0), 1)
+            if has_settled:
+                paid += tl.load(settled + first * width + place, mask=listed, other=0.0)
+            cost = tl.load(strength + group) * paid.to(order.dtype)
+            order = order - cost
+            if has_least:
+                own = group * beams + beam
+                heard = (beam < beams)[:, None] & (held >= 0)[None, :]
+                least = tl.load(
+                    table_least + row[None, :] * (groups * beams) + own[:, None], mask=heard, other=0.0
+                )
+                floor = tl.load(strength + group) * tl.sum(least, 1).to(order.dtype)
+        elif has_cost:
             times = tl.sum((token[:, None] == said[None, :]).to(order.dtype), 1)
             cost = tl.load(strength + group) * times
             order = order - cost
         reach = tl.load(score + first + beam, mask=beam < beams, other=nothing) + tl.load(
             rest + first + beam, mask=beam < beams, other=nothing
         )
-        bound = tl.max(reach, 0)
+        bound = tl.max(reach - floor, 0)
         worst = tl.where(bound == bound, nothing, bound)
         last = worst
         alive = 0
@@ -177,6 +212,8 @@ def _choose_kernel(  # type: ignore[no-untyped-def]  # the types are Triton's
             word = tl.where(best == nothing, -1, says)
             slot_of_word = tl.where(pick < beams, spoken + pick, said_block)
             said = tl.where(turn == slot_of_word, word, said)
+            candidate = tl.where(best == nothing, -1, group * beams * width + taken)
+            held = tl.where(turn == slot_of_word, candidate, held)
             order = tl.where(place == taken, nothing, order)
         spoken += beams
         gap = (slot >= alive) & (slot < keep)
