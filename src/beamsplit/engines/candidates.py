@@ -71,11 +71,11 @@ def _check(pairs: Sequence[tuple[int, float]]) -> None:
 def stack_candidates(rows: Sequence[Candidates]) -> Shortlist:
     """Return the lists of several prefixes as one answer of a model."""
     width = max(len(row.tokens) for row in rows)
-    tokens = torch.full((len(rows), width), -1)
-    log_prob = torch.full((len(rows), width), -torch.inf)
-    for index, row in enumerate(rows):
-        tokens[index, : len(row.tokens)] = torch.tensor(row.tokens)
-        log_prob[index, : len(row.tokens)] = torch.tensor(row.log_prob)
+    missing = [width - len(row.tokens) for row in rows]
+    tokens = torch.tensor([row.tokens + (-1,) * few for row, few in zip(rows, missing, strict=True)])
+    log_prob = torch.tensor(
+        [row.log_prob + (-math.inf,) * few for row, few in zip(rows, missing, strict=True)]
+    )
     log_prob[log_prob <= _NOTHING] = -torch.inf
     rest = torch.tensor([row.rest for row in rows])
     rest[rest <= _NOTHING] = -torch.inf
