@@ -8,6 +8,9 @@ import pytest
 import torch
 
 from beamsplit import progress
+from graph_twin import recordings
+
+__all__ = ["recordings"]
 
 # The tensors here are tiny: more threads only wait for each other. So do those of programs that tests start.
 torch.set_num_threads(1)

@@ -89,7 +89,8 @@ class _VocabularyLists:
         self._answer = answer
         self._lists: dict[int, Shortlist] = {}
         young = _young(setting, frontiers)
-        self._reader = kernels.reader(answer, setting.has_kernels and not young)
+        # The answer may be on another device than the beams.
+        self._reader = kernels.reader(answer, kernels.available(plain(answer)) and not young)
         self._ignored = _dead_rows(setting, frontiers)
         # Guidance may be infinite without being NaN, a ruled-out NaN hides, and nobody else has normalised.
         if setting.guided or young or is_normalised(answer):
@@ -101,7 +102,7 @@ class _VocabularyLists:
         if self._setting.plan.rule.noisy and bool(frontier.beams.live.any()):
             return self._perturbed(frontier, width)
         if width not in self._lists:
-            lists = self._reader.shortlist(width)
+            lists = self._reader.shortlist(width).map(lambda values: values.to(self._setting.like.device))
             self._lists[width] = lists if self._ignored is None else _emptied(lists, self._ignored)
         return _laid_out(self._lists[width], frontier)
 
@@ -109,7 +110,8 @@ class _VocabularyLists:
         return width >= plain(self._answer).shape[1]
 
     def check_finite(self) -> None:
-        check_finite(self._reader.scores, self._answer, self._ignored)
+        ignored = None if self._ignored is None else self._ignored.to(plain(self._answer).device)
+        check_finite(self._reader.scores, self._answer, ignored)
 
     def widen(
         self, frontier: Frontier, selection: Selection, width: int
@@ -130,10 +132,12 @@ class _VocabularyLists:
         return lists.at(place.clamp(min=0))
 
     def _rule_out_ends(self, frontier: Frontier) -> None:
-        rows = frontier.rows.index[frontier.beams.live].unsqueeze(1)
         scores = self._reader.scores
-        scores.log_prob[rows, self._setting.end_ids] = -torch.inf
-        scores.gain[rows, self._setting.end_ids] = -torch.inf
+        device = scores.gain.device
+        rows = frontier.rows.index[frontier.beams.live].unsqueeze(1).to(device)
+        ends = self._setting.end_ids.to(device)
+        scores.log_prob[rows, ends] = -torch.inf
+        scores.gain[rows, ends] = -torch.inf
 
 
 class _ModelLists:
