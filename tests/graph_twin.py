@@ -7,6 +7,7 @@ cannot hold is refused: to ask for a tensor's value, and tensors that the proces
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -14,14 +15,20 @@ import pytest
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from beamsplit.search import capturing, kernels
 
 _ASKS = ("_local_scalar_dense", "nonzero", "equal", "is_nonzero", "masked_select", "item", "unique")
 _FROM_THE_PROCESSOR = ("lift_fresh", "scalar_tensor", "_pin_memory")
 
-_current: list[Recording] = []
+_OF_SHAPES = ("squeeze_", "unsqueeze_", "t_", "transpose_")  # which move nothing in memory
+
+_LOCAL = threading.local()  # has the recording that is under way in a thread
+
+
+class CannotCaptureError(RuntimeError):
+    """What CUDA would say of an operator that a graph cannot hold."""
 
 
 class Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -34,27 +41,43 @@ class Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.name().partition(".")[0].removeprefix("aten::")
-        assert name not in _ASKS, f"a graph cannot ask for a value: {func}"
-        assert name not in _FROM_THE_PROCESSOR, f"a graph cannot wait for the processor: {func}"
+        if name in _ASKS:
+            raise CannotCaptureError(f"a graph cannot ask for a value: {func}")
+        if name in _FROM_THE_PROCESSOR:
+            raise CannotCaptureError(f"a graph cannot wait for the processor: {func}")
         if name == "index" or name.startswith("index_put"):
             masks = [each for each in tree_leaves(args[1]) if each is not None and each.dtype == torch.bool]
-            assert not masks, f"a graph cannot count what is true: {func}"
-        return self.note(lambda: func(*args, **(kwargs or {})))
+            if masks:
+                raise CannotCaptureError(f"a graph cannot count what is true: {func}")
+        if name in _OF_SHAPES:
+            return func(*args, **(kwargs or {}))
+        return self.note(func, args, kwargs or {})
 
-    def note(self, work: Callable[[], Any]) -> Any:
-        result = work()
-        self.done.append((work, [each for each in tree_leaves(result) if isinstance(each, Tensor)]))
+    def note(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Call a function, and write it down with tensors that keep their present shapes."""
+        args, kwargs = tree_map_only(Tensor, _same_memory, (args, kwargs))
+        result = function(*args, **kwargs)
+        self.done.append(
+            (lambda: function(*args, **kwargs), [_same_memory(each) for each in _tensors(result)])
+        )
         return result
 
     def replay(self) -> None:
         self.replays += 1
         with torch.no_grad():
             for work, results in self.done:
-                again = [each for each in tree_leaves(work()) if isinstance(each, Tensor)]
-                for old, new in zip(results, again, strict=True):
+                for old, new in zip(results, _tensors(work()), strict=True):
                     assert old.shape == new.shape
                     if old.data_ptr() != new.data_ptr():  # neither a view nor written in place
                         old.copy_(new)
+
+
+def _tensors(values: Any) -> list[Tensor]:
+    return [each for each in tree_leaves(values) if isinstance(each, Tensor)]
+
+
+def _same_memory(tensor: Tensor) -> Tensor:
+    return tensor.detach()
 
 
 def record(function: Callable[[], Any]) -> tuple[Recording, Any]:
@@ -62,13 +85,12 @@ def record(function: Callable[[], Any]) -> tuple[Recording, Any]:
     with torch.no_grad():
         for _ in range(capturing.WARM_UPS - 1):
             function()
-        recording = Recording()
-        _current.append(recording)
+        recording = _LOCAL.recording = Recording()
         try:
             with recording:
                 result = function()
         finally:
-            _current.pop()
+            _LOCAL.recording = None
     return recording, result
 
 
@@ -76,11 +98,11 @@ def _as_a_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Let a function be one launch with the tensors it is given, whatever its twin consists of."""
 
     def launch(*args: Any, **kwargs: Any) -> Any:
-        if not _current:
+        recording: Recording | None = getattr(_LOCAL, "recording", None)
+        if recording is None:
             return function(*args, **kwargs)
-        recording = _current[-1]
         with torch.utils._python_dispatch._disable_current_modes():
-            return recording.note(lambda: function(*args, **kwargs))
+            return recording.note(function, args, kwargs)
 
     return launch
 
