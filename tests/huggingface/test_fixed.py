@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers import masking_utils
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from beamsplit import BeamSearch, DiverseBeamSearch, Hypotheses, decode, steps
+from beamsplit import BeamSearch, DiverseBeamSearch, Hypotheses, LengthNormalised, decode, steps
 from beamsplit.huggingface import (
     attention_names,
     diverse_beam_search,
@@ -218,6 +218,25 @@ def test_a_step_is_kept_for_inputs_that_are_about_as_large(
     # less than the least bucket of 16.
     assert counts == [3, 3, 3, 5]
     assert len(fixing._kept[model]) == 2
+
+
+def test_a_kept_step_knows_nothing_of_an_earlier_search(
+    monkeypatch: pytest.MonkeyPatch, ahead: list[Runner]
+) -> None:
+    """Such as what that has finished: it would stop groups too early, and be corrected at every step."""
+    told: list[int] = []
+    tell = Runner.set
+
+    def noted(self: Runner, *args: Any) -> None:
+        told.append(len(ahead))
+        tell(self, *args)
+
+    monkeypatch.setattr(Runner, "set", noted)
+    model = copy.deepcopy(family("qwen3"))
+    for searches, length in enumerate((20, 20, 30, 18), 1):
+        options = {"max_length": length, "scorer": LengthNormalised(alpha=1.3)}
+        assert_runs_ahead(monkeypatch, ahead, model, prompts(9, 12, 4), STRATEGIES["groups"], **options)
+        assert len(told) == searches
 
 
 @pytest.mark.parametrize("name", ["marian", "whisper"])

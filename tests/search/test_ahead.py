@@ -176,7 +176,7 @@ def test_it_does_run_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_a_gpu_cannot_do_by_itself_goes_step_by_step(
     monkeypatch: pytest.MonkeyPatch, strategy: Strategy, options: dict[str, Any]
 ) -> None:
-    monkeypatch.setattr(loop, "run_ahead", None)
+    monkeypatch.setattr("beamsplit.search.loop.run_ahead", None)
     apart, again = both_ways(monkeypatch, PrefixHashModel(20), strategy, max_length=7, end=2, **options)
     assert again == apart
 
@@ -187,20 +187,25 @@ def test_an_heir_of_a_scorer_is_not_run_on_a_gpu_unless_it_says_so(monkeypatch: 
             assert isinstance(length, int)
             return super().bound(total, length, max_length)
 
-    apart, again = both_ways(
-        monkeypatch, PrefixHashModel(20), BeamSearch(beams=2), max_length=7, scorer=Heir()
-    )
+    options = {"max_length": 7, "end": 2, "scorer": Heir()}
+    apart, again = both_ways(monkeypatch, PrefixHashModel(20), BeamSearch(beams=2), **options)
     assert again == apart
 
 
-def test_a_step_that_is_not_certain_is_taken_again_with_care(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And lists are longer from then on: another runner, which goes on from the right beams."""
+@pytest.mark.parametrize("length", [3, 9])
+def test_a_step_that_is_not_certain_is_taken_again_with_care(
+    monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    """And lists are longer from then on: another runner, which goes on from the right beams.
+
+    If that is late, there is room for the steps of its capture all the same.
+    """
     careful = counted(monkeypatch, "_step_carefully", of=loop._Follower)
     launched = counted(monkeypatch, "launch")
     # All beams want the same tokens, and 12 groups take more than the 8 that are listed.
     model = MarkovModel(torch.randn(60, generator=torch.Generator().manual_seed(0)).expand(60, 60))
     strategy = DiverseBeamSearch(groups=12, strength=5.0)
-    apart, ahead = both_ways(monkeypatch, model, strategy, max_length=9, end=None)
+    apart, ahead = both_ways(monkeypatch, model, strategy, max_length=length, end=None)
     assert ahead == apart
     assert len(careful) == 2  # the first step always is
     assert len({id(runner) for runner in launched}) == 2
@@ -216,10 +221,15 @@ def test_short_searches(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
         assert ahead == apart
 
 
-def test_groups_and_inputs_finish_at_different_times(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("scorer", [None, LengthNormalised(alpha=0.7)])
+def test_groups_and_inputs_finish_at_different_times(monkeypatch: pytest.MonkeyPatch, scorer: Any) -> None:
+    """The GPU stops them itself: it is told nothing but where to begin."""
+    told = counted(monkeypatch, "set")
     strategy = DiverseBeamSearch(groups=4, strength=0.9)
-    apart, ahead = both_ways(monkeypatch, PrefixHashModel(8, seed=2), strategy, max_length=20, end=[2, 5])
+    options = {"max_length": 20, "end": [2, 5], "scorer": scorer}
+    apart, ahead = both_ways(monkeypatch, PrefixHashModel(8, seed=2), strategy, **options)
     assert ahead == apart
+    assert len(told) == 1
     lengths = [[len(h.tokens) for h in found] for found in ahead]
     assert len({max(each) for each in lengths}) > 1
     assert any(len(set(each)) > 1 for each in lengths)
@@ -282,6 +292,18 @@ def test_states_of_several_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert launched
 
 
+def test_a_model_may_write_into_its_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Writing(MarkovModel):
+        def step(self, tokens: Tensor, state: Any) -> Any:
+            logits = super().step(tokens, state)[0].clone()
+            tokens.fill_(99)
+            return logits, state
+
+    model = Writing(torch.randn(12, 12, generator=torch.Generator().manual_seed(1)))
+    apart, ahead = both_ways(monkeypatch, model, BeamSearch(beams=3), max_length=8, end=0)
+    assert ahead == apart
+
+
 def test_a_state_that_changes_without_being_a_tensor_goes_step_by_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -307,7 +329,7 @@ def test_log_probabilities_and_guided_logits_go_step_by_step(monkeypatch: pytest
 
         answer: Any
 
-    monkeypatch.setattr(loop, "run_ahead", None)
+    monkeypatch.setattr("beamsplit.search.loop.run_ahead", None)
     for answer in (LogProbs, lambda logits: Guided(logits, torch.zeros_like(logits))):
         model = Answering(20)
         model.answer = answer

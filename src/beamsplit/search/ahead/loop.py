@@ -109,7 +109,7 @@ class _Follower:
             chosen = record.outcome.read()
             selection = Selection(groups.groups, groups.time, width=runner.width, **chosen._asdict())
             yield self._apply(selection)
-            if not torch.equal(groups.beams.score, record.score):
+            if not groups.is_done and not torch.equal(groups.beams.score, record.score):
                 self._set(runner)  # the GPU has stopped a group too early or too late
 
     def _apply(self, selection: Selection) -> Step:
