@@ -126,7 +126,7 @@ def test_the_search_corrects_a_gpu_that_stops_groups_at_other_steps(
     corrections = counted(monkeypatch, "set")
     strategy = DiverseBeamSearch(groups=4, strength=0.9)
     apart, ahead = both_ways(
-        monkeypatch, PrefixHashModel(12, seed=1), strategy, max_length=12, end=2, scorer=Wrong()
+        monkeypatch, PrefixHashModel(8, seed=2), strategy, max_length=20, end=[2, 5], scorer=Wrong()
     )
     assert ahead == apart
     assert len(corrections) > 1
