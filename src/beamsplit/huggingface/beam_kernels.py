@@ -5,6 +5,8 @@ one of several equal parts ("splits") of the prompt's keys. It leaves what it fo
 sum of its weights. How many splits there are follows from shapes, and how long they are from the prompt's
 real length: programs that have no keys end at once.
 
+They have run in Triton's interpreter, and not been timed on a GPU yet.
+
 The second has a program for each row and key head. It puts together the new token, the splits of the prompt
 and the row's own earlier tokens, and writes the new key and value into the pool.
 """
