@@ -89,8 +89,10 @@ class _VocabularyLists:
         self._answer = answer
         self._lists: dict[int, Shortlist] = {}
         young = _young(setting, frontiers)
-        # The answer may be on another device than the beams.
-        self._reader = kernels.reader(answer, kernels.available(plain(answer)) and not young)
+        # Of a search that runs ahead: the model's answer is on a GPU, and the beams are not.
+        self._is_elsewhere = plain(answer).device != setting.like.device
+        has_kernels = kernels.available(plain(answer)) if self._is_elsewhere else setting.has_kernels
+        self._reader = kernels.reader(answer, has_kernels and not young)
         self._ignored = _dead_rows(setting, frontiers)
         # Guidance may be infinite without being NaN, a ruled-out NaN hides, and nobody else has normalised.
         if setting.guided or young or is_normalised(answer):
@@ -102,7 +104,9 @@ class _VocabularyLists:
         if self._setting.plan.rule.noisy and bool(frontier.beams.live.any()):
             return self._perturbed(frontier, width)
         if width not in self._lists:
-            lists = self._reader.shortlist(width).map(lambda values: values.to(self._setting.like.device))
+            lists = self._reader.shortlist(width)
+            if self._is_elsewhere:
+                lists = lists.map(lambda values: values.to(self._setting.like.device))
             self._lists[width] = lists if self._ignored is None else _emptied(lists, self._ignored)
         return _laid_out(self._lists[width], frontier)
 
@@ -132,12 +136,10 @@ class _VocabularyLists:
         return lists.at(place.clamp(min=0))
 
     def _rule_out_ends(self, frontier: Frontier) -> None:
+        rows = frontier.rows.index[frontier.beams.live].unsqueeze(1)
         scores = self._reader.scores
-        device = scores.gain.device
-        rows = frontier.rows.index[frontier.beams.live].unsqueeze(1).to(device)
-        ends = self._setting.end_ids.to(device)
-        scores.log_prob[rows, ends] = -torch.inf
-        scores.gain[rows, ends] = -torch.inf
+        scores.log_prob[rows, self._setting.end_ids] = -torch.inf
+        scores.gain[rows, self._setting.end_ids] = -torch.inf
 
 
 class _ModelLists:
