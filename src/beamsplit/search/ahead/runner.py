@@ -219,7 +219,8 @@ class _Letter:
     def write(self, memory: Tensor) -> None:
         self._memory.copy_(memory, non_blocking=True)
         if self._is_there is not None:
-            self._is_there.record()
+            # The stream of that GPU: another one may be the current.
+            self._is_there.record(torch.cuda.current_stream(memory.device))
 
     def read(self) -> Tensor:
         """Return a copy, when the GPU has written it."""
