@@ -253,13 +253,14 @@ def test_other_scorers_and_ends_have_runners_of_their_own(
     monkeypatch: pytest.MonkeyPatch, ahead: list[Runner]
 ) -> None:
     model = copy.deepcopy(family("llama"))
-    for end in (EOS, 7, None, [EOS, 7]):
+    for end in (EOS, 7, None, [EOS, 7], [7, EOS]):
         for strategy in (
             DiverseBeamSearch(groups=4, strength=0.7),
             DiverseBeamSearch(groups=4, strength=3.0),
         ):
             assert_runs_ahead(monkeypatch, ahead, model, PROMPTS["padded"], strategy, end=end)
-    assert len(fixing._kept[model]) == 1
+    ((_, step),) = fixing._kept[model]
+    assert len(step.kept) == 8  # and the first two are forgotten
 
 
 def test_weights_that_are_exchanged_are_noticed(monkeypatch: pytest.MonkeyPatch, ahead: list[Runner]) -> None:

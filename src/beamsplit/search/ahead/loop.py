@@ -23,6 +23,7 @@ from beamsplit.search.step import Step
 
 __all__ = ["fix", "may_run_ahead", "run_ahead"]
 
+_KEPT = 8  # runners for each step of a model, with their graphs
 _AHEAD = 4  # steps that the GPU may be in front of the processor
 _FEWEST = capturing.WARM_UPS + 1  # steps of a search that are worth a capture, and have room for its warm-ups
 
@@ -135,8 +136,14 @@ class _Follower:
         if runner is None:
             runner = Runner(self._fixed, self._setting, self._fixed.run(), width)
             if key is not None:
-                self._fixed.kept[key] = runner
+                self._keep(key, runner)
         return runner
+
+    def _keep(self, key: Hashable, runner: Runner) -> None:
+        kept = self._fixed.kept
+        kept[key] = runner
+        if len(kept) > _KEPT:
+            del kept[next(iter(kept))]  # the oldest
 
     def _can_pick_from(self, width: int) -> bool:
         plan = self._setting.plan
