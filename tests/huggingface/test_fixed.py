@@ -176,6 +176,22 @@ def test_generate_runs_ahead(monkeypatch: pytest.MonkeyPatch, ahead: list[Runner
     assert len(ahead) == before
 
 
+def test_who_wants_the_logits_of_every_step_gets_them(ahead: list[Runner]) -> None:
+    """Which are seen step by step alone."""
+    model = family("llama")
+    settings = {"num_beams": 4, "num_beam_groups": 2, "diversity_penalty": 0.5, "max_new_tokens": 8}
+    found = model.generate(
+        **PROMPTS["padded"],
+        **settings,
+        do_sample=False,
+        custom_generate=diverse_beam_search,
+        return_dict_in_generate=True,
+        output_logits=True,
+    )
+    assert len(found.logits) == found.sequences.shape[1] - PROMPTS["padded"]["input_ids"].shape[1]
+    assert not ahead
+
+
 @pytest.mark.usefixtures("without_onednn")
 @pytest.mark.parametrize("name", ["llama", "gemma2"])
 def test_in_half_precision_lists_are_as_likely_but_for_rounding(
