@@ -21,6 +21,8 @@ from beamsplit.errors import ArgumentError, ModelError
 __all__ = [
     "AdvancingModel",
     "Answer",
+    "FixableModel",
+    "FixedStep",
     "Guided",
     "JoinableModel",
     "LogProbs",
@@ -244,6 +246,50 @@ class WideningModel(StepModel, Protocol):
         ...
 
 
+class FixedStep(Protocol):
+    """A step of a fixed number of rows, whose tensors stay where they are, so that a GPU can repeat it.
+
+    There is a row for each beam of each input, in their order, and rows * steps slots: what row r computes
+    in its step t is kept in slot t * rows + r, and stays there. So a search can go back to any step.
+    """
+
+    tokens: Tensor
+    """[rows] int64, to be set: the token that each row goes on with."""
+    parents: Tensor
+    """[rows] int64, to be set: the slot that each row goes on from; at first rows * steps + its input."""
+    table: Tensor
+    """[rows steps] int32, to be set: the slots of all tokens before, as many as `time` says."""
+    time: Tensor
+    """[1] int64, to be set: how many tokens there are before."""
+    kept: dict[Any, Any]
+    """Whatever a search wants to find again the next time that it is given the same step."""
+
+    def run(self) -> Tensor:
+        """Return the logits [rows vocab] of the step that is set, without waiting for the GPU.
+
+        They may be in the same memory every time.
+        """
+        ...
+
+    def close(self) -> None:
+        """Take note that the search is over. The tensors may be another search's from now on."""
+        ...
+
+
+@runtime_checkable
+class FixableModel(StepModel, Protocol):
+    """A model whose steps can be of a fixed number of rows.
+
+    A model with an attribute `capturable = True` needs no method `fix`. That says that its state is made of
+    tensors; and that its `step` works on their device alone, in the same way every time, and returns what has
+    changed as new tensors, and what has not as it was given.
+    """
+
+    def fix(self, state: State, batch: int, room: Room) -> FixedStep | None:
+        """Return a step that goes on from the state after `start` of so many inputs; None if it cannot."""
+        ...
+
+
 def joinable(model: object, purpose: str = "schedule='staggered'") -> JoinableModel:
     """Return the model if its states can be put together; raise otherwise."""
     if not isinstance(model, JoinableModel):
@@ -302,6 +348,11 @@ def has_fixed_rows(model: object) -> bool:
             "advance(state, parents, tokens): add it, or leave fixed_rows out"
         )
     return fixed
+
+
+def is_capturable(model: object) -> bool:
+    """Tell whether the model says that its `step` works on tensors of the device alone."""
+    return bool(getattr(model, "capturable", False))
 
 
 def keeps_earlier_steps(model: object) -> bool:

@@ -27,7 +27,9 @@ class Scorer(Protocol):
         Totals never rise. A group stops when all its hypotheses beat the bound of its best beam. So a bound
         that is too low stops too early, and one that is too high only costs time.
 
-        A scorer may have an attribute `stopping`, a `StoppingRule`; see `beamsplit.search.stopping`.
+        A scorer may have an attribute `stopping`, a `StoppingRule`; see `beamsplit.search.stopping`. A class
+        with `capturable = True` takes a tensor for `length` too, and asks no tensor for its values, so that a
+        GPU can stop groups by itself.
         """
         ...
 
@@ -35,6 +37,8 @@ class Scorer(Protocol):
 @dataclass(frozen=True, kw_only=True)
 class LogProb:
     """The sum itself: the likeliest sequence wins, which favours short ones."""
+
+    capturable = True
 
     def final(self, total: Tensor, length: Tensor | int) -> Tensor:
         return total
@@ -50,6 +54,8 @@ class LengthNormalised:
     stop="exact" goes on while any beam could still win, which takes long when max_length is large.
     stop="first" ends a group as soon as it has as many hypotheses as beams.
     """
+
+    capturable = True
 
     alpha: float = 1.0
     stop: Literal["exact", "first"] = "exact"

@@ -27,6 +27,8 @@ class MarkovModel:
     tensor([[0.1000, 0.9000]])
     """
 
+    capturable = True
+
     def __init__(self, table: Tensor) -> None:
         self.table = table
 
@@ -48,6 +50,8 @@ class PrefixHashModel:
 
     An input is any integer. With `levels`, logits take only so many values, so that there are many ties.
     """
+
+    capturable = True
 
     def __init__(
         self, vocabulary: int, *, seed: int = 0, levels: int | None = None, scale: float = 3.0

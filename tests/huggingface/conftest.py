@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-import torch
 
 from beamsplit.huggingface import carrying, install, uninstall
 
@@ -14,14 +13,6 @@ from beamsplit.huggingface import carrying, install, uninstall
 def _caches_for_beams(monkeypatch: pytest.MonkeyPatch) -> None:
     """Use them for the short prompts of tests, too."""
     monkeypatch.setattr(carrying, "LEAST_ON_CPU", 0)
-
-
-@pytest.fixture
-def without_onednn() -> Iterator[None]:
-    """Whose half precision is an illegal instruction on some virtual machines."""
-    enabled, *_ = torch.backends.mkldnn.set_flags(False)  # type: ignore[no-untyped-call]
-    yield
-    torch.backends.mkldnn.set_flags(enabled)  # type: ignore[no-untyped-call]
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 from beamsplit import BeamSearch, DiverseBeamSearch, DiverseSampling, LateBranching, decode
 from beamsplit.errors import ArgumentError
 from beamsplit.huggingface import (
+    attention_names,
     beam_attention,
     carrying,
     diverse_beam_search,
@@ -500,10 +501,10 @@ def test_beam_cache_is_true_or_false() -> None:
 def test_the_attention_function_is_ours_only_during_a_step(name: str) -> None:
     model = build(name)
     inputs = case(name).inputs
-    names = [config._attn_implementation for config in beam_attention._configs_of(model)]
+    names = [config._attn_implementation for config in attention_names._configs_of(model)]
     decode(from_transformers(model), inputs, BeamSearch(beams=3), max_length=4)
-    assert [config._attn_implementation for config in beam_attention._configs_of(model)] == names
-    assert not beam_attention._switched
+    assert [config._attn_implementation for config in attention_names._configs_of(model)] == names
+    assert not attention_names._switched
     assert not any("beamsplit" in each for each in names)
 
 

@@ -292,11 +292,12 @@ def test_a_switch_that_is_not_there_is_left_out() -> None:
         Variant("warp", {"warp": 9}),
         Variant("plain torch", environment={"BEAMSPLIT_KERNELS": "0"}),
         Variant("warp two", environment={"BEAMSPLIT_WARP": "0"}),
+        Variant("on a GPU", environment={"BEAMSPLIT_KERNELS": "0"}, device="cuda"),
     ]
-    known = variants(contestants.decode_options(), chosen)
+    known = variants(contestants.decode_options(), "cpu", chosen)
     assert [each.name for each in known] == ["ours", "wide", "plain torch"]
     term = Variant("ngram", {"diversity": "ngram"})
-    assert variants(contestants.generate_options(), [term]) == [term]
+    assert variants(contestants.generate_options(), "cpu", [term]) == [term]
 
 
 def test_a_variable_is_set_for_a_contestant_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,7 +113,7 @@ class Bench:
         built = self.model(model)
         found: dict[str, Contestant] = {
             each.name: Generating(built, "ours", size, self.device, each)
-            for each in variants(generate_options(), chosen)
+            for each in variants(generate_options(), self.device, chosen)
         }
         if peers:
             found["transformers, beam search"] = Generating(built, "beam", size, self.device)

@@ -25,7 +25,17 @@ from research.benchmarks.generation import Worker
 from research.benchmarks.performance.sizes import Size
 from research.benchmarks.performance.turns import Go
 
-__all__ = ["PLAIN", "VARIANTS", "Decoding", "FreeModel", "Generating", "OldGenerating", "Variant", "variants"]
+__all__ = [
+    "CAPTURED",
+    "PLAIN",
+    "VARIANTS",
+    "Decoding",
+    "FreeModel",
+    "Generating",
+    "OldGenerating",
+    "Variant",
+    "variants",
+]
 
 
 @dataclass(frozen=True)
@@ -35,10 +45,12 @@ class Variant:
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    device: str | None = None  # the only kind that it is for
 
-    def is_known(self, options: set[str]) -> bool:
+    def is_known(self, options: set[str], device: str) -> bool:
         """Tell whether these options, and variables that the package reads, have all switches."""
-        return set(self.options) <= options and set(self.environment) <= environment_variables()
+        is_there = set(self.options) <= options and set(self.environment) <= environment_variables()
+        return is_there and self.device in (None, device)
 
     @contextmanager
     def switched(self) -> Iterator[None]:
@@ -56,18 +68,21 @@ class Variant:
 
 
 PLAIN = Variant("ours")
+_GRAPHS = {"BEAMSPLIT_GRAPHS": "1"}  # which is off until it has been measured
+CAPTURED = Variant("ours, captured", environment=_GRAPHS, device="cuda")
 VARIANTS = (
     PLAIN,
-    Variant("ours, compiled", environment={"BEAMSPLIT_COMPILE": "1"}),
-    Variant("ours, without graphs", environment={"BEAMSPLIT_GRAPHS": "0"}),
-    Variant("ours, caches copied", environment={"BEAMSPLIT_BEAM_CACHE": "0"}),
+    CAPTURED,
+    Variant("ours, compiled", environment={**_GRAPHS, "BEAMSPLIT_COMPILE": "1"}, device="cuda"),
+    Variant("ours, cache for beams", environment={"BEAMSPLIT_BEAM_CACHE": "1"}, device="cuda"),
+    Variant("ours, caches copied", environment={"BEAMSPLIT_BEAM_CACHE": "0"}, device="cpu"),
 )
 """A new switch is a line here, whether it is an option or a variable. One that is not there is left out."""
 
 
-def variants(options: set[str], chosen: Iterable[Variant] | None = None) -> list[Variant]:
+def variants(options: set[str], device: str, chosen: Iterable[Variant] | None = None) -> list[Variant]:
     """Return the variants whose switches are there; `options` are those that an entrance takes."""
-    return [each for each in (VARIANTS if chosen is None else chosen) if each.is_known(options)]
+    return [each for each in (VARIANTS if chosen is None else chosen) if each.is_known(options, device)]
 
 
 def generate_options() -> set[str]:

@@ -44,7 +44,7 @@ def _measure_own_model(bench: Bench, name: str, task: str, inputs: Any) -> None:
         wait(bench.device)
 
     diverse = DiverseBeamSearch(groups=20, beams_per_group=1, strength=0.5)
-    runs = {each.name: partial(job, diverse, each) for each in variants(decode_options())}
+    runs = {each.name: partial(job, diverse, each) for each in variants(decode_options(), bench.device)}
     runs["ours, beam search"] = partial(job, BeamSearch(beams=20), PLAIN)
     figures = measure_whole(runs, bench.turns, bench.clock)
     bench.add({"key": name, "task": task, "inputs": len(inputs), "batch": batch, "figures": figures})

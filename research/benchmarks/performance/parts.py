@@ -14,6 +14,7 @@ from beamsplit import DiverseBeamSearch
 from beamsplit.diversity import names
 from research.benchmarks.performance.bench import Bench
 from research.benchmarks.performance.contestants import (
+    CAPTURED,
     PLAIN,
     Decoding,
     FreeModel,
@@ -106,7 +107,7 @@ def _searches_alone(bench: Bench, size: Size) -> dict[str, Contestant]:
     strategy, inputs = _strategy(size), list(range(size.inputs))
     found: dict[str, Contestant] = {
         f"{each.name}: free model": Decoding(free, inputs, strategy, bench.device, each)
-        for each in variants(decode_options())
+        for each in variants(decode_options(), bench.device)
     }
     thin = bench.searches("llama-thin", size, peers=False)
     return found | {f"{name}: thin model": contestant for name, contestant in thin.items()}
@@ -132,7 +133,7 @@ def measure_small(bench: Bench) -> None:
 def measure_growth(bench: Bench) -> None:
     """Measure how a step grows with groups, with the prompt, and with beams."""
     for size in bench.sizes(GROWTH):
-        ours = partial(bench.searches, "llama-1.2b", size, peers=False, chosen=[PLAIN])
+        ours = partial(bench.searches, "llama-1.2b", size, peers=False, chosen=[PLAIN, CAPTURED])
         bench.case(size, ours, model="llama-1.2b")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import logging
 import os
 import weakref
@@ -12,15 +13,32 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer, EncoderDecoderCache
+from transformers.generation.utils import GenerationMixin
 
-from beamsplit.huggingface.beam_attention import CARRIED, attention_name, beam_attention
+from beamsplit.huggingface.attention_names import CARRIED, attention_name
+from beamsplit.huggingface.beam_attention import beam_attention
 from beamsplit.huggingface.beam_cache import BeamCache, CrossCache, NotCarriedError
 
-__all__ = ["call_with_beams", "carry", "give_up", "has_beam_cache", "is_wanted"]
+__all__ = [
+    "call_with_beams",
+    "carry",
+    "check_layers",
+    "check_model",
+    "give_up",
+    "has_beam_cache",
+    "is_wanted",
+    "next_inputs",
+    "padding_of",
+    "plain_arguments",
+]
 
 LOG = logging.getLogger("beamsplit.huggingface")
 LEAST_ON_CPU = 64  # tokens of a prompt: copying fewer costs no more than reading them apart
 
+# transformers 5.3 takes the number of new tokens; earlier versions looked at `cache_position`.
+_TAKES_LENGTH = (
+    "next_sequence_length" in inspect.signature(GenerationMixin.prepare_inputs_for_generation).parameters
+)
 _NAME = "past_key_values"
 _proven: weakref.WeakSet[Any] = weakref.WeakSet()  # models that have made a step
 _given_up: weakref.WeakSet[Any] = weakref.WeakSet()  # models that could not
@@ -46,7 +64,7 @@ def carry(model: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
     if model in _given_up or not _is_tried(model) or not _is_worth_it(kwargs.get(_NAME)):
         return kwargs
     try:
-        _check_model(model)
+        check_model(model)
         return {**kwargs, _NAME: _exchanged(model, kwargs)}
     except NotCarriedError as reason:
         _note(model, reason)
@@ -56,6 +74,13 @@ def carry(model: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
 def give_up(model: Any, kwargs: dict[str, Any], reason: Exception) -> dict[str, Any]:
     """Return the arguments of a model's next call with an ordinary cache, and use no other from here on."""
     _note(model, reason)
+    return plain_arguments(kwargs)
+
+
+def plain_arguments(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a model's next call with an ordinary cache."""
+    if not has_beam_cache(kwargs):
+        return kwargs
     cache = kwargs[_NAME]
     if not isinstance(cache, EncoderDecoderCache):
         return {**kwargs, _NAME: cache.expanded()}
@@ -92,6 +117,13 @@ def call_with_beams(
     return outputs, kwargs
 
 
+def next_inputs(model: Any, sequences: Tensor, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return what transformers calls a model with on the last token of each sequence [rows time]."""
+    length = {"next_sequence_length": 1} if _TAKES_LENGTH else {}
+    inputs: dict[str, Any] = model.prepare_inputs_for_generation(sequences, **length, **kwargs)
+    return inputs
+
+
 def _is_tried(model: Any) -> bool:
     """Tell whether the model is where such caches have been measured: on a CPU, or where the user says so."""
     return os.environ.get("BEAMSPLIT_BEAM_CACHE") == "1" or bool(model.device.type == "cpu")
@@ -120,7 +152,7 @@ def _both(cache: Any, function: Callable[[Any], Any]) -> Any:
     return made
 
 
-def _check_model(model: Any) -> None:
+def check_model(model: Any) -> None:
     """Raise a NotCarriedError if it is known before a step that the model cannot take a cache for beams."""
     if type(model).__module__.startswith("transformers_modules"):
         raise NotCarriedError("its code is not part of transformers")
@@ -144,13 +176,13 @@ def _exchanged(model: Any, kwargs: dict[str, Any]) -> Any:
     if cache is None:
         raise NotCarriedError("its cache is not in past_key_values")
     if not isinstance(cache, EncoderDecoderCache):
-        _check_layers(cache)
-        return BeamCache.of(cache, _padding(kwargs.get("attention_mask"), cache))
-    _check_layers(cache.self_attention_cache)
-    _check_layers(cache.cross_attention_cache)
+        check_layers(cache)
+        return BeamCache.of(cache, padding_of(kwargs.get("attention_mask"), cache))
+    check_layers(cache.self_attention_cache)
+    check_layers(cache.cross_attention_cache)
     made = copy.copy(cache)
     own = "decoder_attention_mask" if model.config.is_encoder_decoder else "attention_mask"
-    padding = _padding(kwargs.get(own), cache.self_attention_cache)
+    padding = padding_of(kwargs.get(own), cache.self_attention_cache)
     made.self_attention_cache = BeamCache.of(cache.self_attention_cache, padding)
     mask = kwargs.get("attention_mask")
     made.cross_attention_cache = CrossCache.of(
@@ -160,7 +192,7 @@ def _exchanged(model: Any, kwargs: dict[str, Any]) -> Any:
     return made
 
 
-def _check_layers(cache: Any) -> None:
+def check_layers(cache: Any) -> None:
     for layer in cache.layers:
         if type(layer) not in (DynamicLayer, DynamicSlidingWindowLayer):
             raise NotCarriedError(f"its cache is made of {type(layer).__name__}")
@@ -174,7 +206,7 @@ def _check_layers(cache: Any) -> None:
         raise NotCarriedError("its layers have read different numbers of tokens")
 
 
-def _padding(mask: Any, cache: Any) -> Tensor | None:
+def padding_of(mask: Any, cache: Any) -> Tensor | None:
     """Return which tokens of the prompts are real [inputs tokens]; None if all are."""
     if not isinstance(mask, Tensor) or bool(mask.all()):
         return None

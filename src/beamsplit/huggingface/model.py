@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -10,28 +9,33 @@ from typing import Any, Unpack
 
 import torch
 from torch import Tensor
-from transformers.generation.utils import GenerationMixin
 
 from beamsplit import checks
 from beamsplit.decoding import answer_chat
 from beamsplit.errors import ArgumentError, ModelError
 from beamsplit.huggingface.beam_cache import NotCarriedError
 from beamsplit.huggingface.cache import check_cache, has_rows, same_rows, select_rows
-from beamsplit.huggingface.carrying import call_with_beams, carry, give_up, has_beam_cache, is_wanted
+from beamsplit.huggingface.carrying import (
+    call_with_beams,
+    carry,
+    give_up,
+    has_beam_cache,
+    is_wanted,
+    next_inputs,
+    plain_arguments,
+)
 from beamsplit.huggingface.chat import check_template_arguments, end_of_turn, has_template
+from beamsplit.huggingface.fixing import fix_step
 from beamsplit.huggingface.inputs import encode
 from beamsplit.huggingface.processors import Processors
 from beamsplit.hypotheses import Hypotheses
 from beamsplit.messages import Conversation
-from beamsplit.model import Guided
+from beamsplit.model import FixedStep, Guided, Room, plain
 from beamsplit.options import OptionArguments
 
 __all__ = ["Prompt", "TransformersModel", "from_transformers", "word_vectors"]
 
-# transformers 5.3 takes the number of new tokens; earlier versions looked at `cache_position`.
-_TAKES_LENGTH = (
-    "next_sequence_length" in inspect.signature(GenerationMixin.prepare_inputs_for_generation).parameters
-)
+_CLOSE, _CLOSE_HALF = 1e-3, 0.25  # log-probabilities that rounding makes differ are closer than this
 _UNBOUNDED = 1 << 20  # more tokens than anyone asks for: `decode` has a limit of its own
 
 
@@ -152,6 +156,48 @@ class TransformersModel:
         kwargs = select_rows(state.kwargs, rows, len(state.owner), same_rows(owner, state.owner))
         return replace(state, kwargs=kwargs, sequences=state.sequences[rows], owner=owner)
 
+    def fix(self, state: _State, batch: int, room: Room) -> FixedStep | None:
+        """Return a step of a fixed number of rows, if nothing has to be seen of what the model answers."""
+        if state.processors or self._observer is not None or not is_wanted(self._beam_cache):
+            return None
+        kwargs = plain_arguments(state.kwargs)
+        return fix_step(
+            state.model,
+            kwargs,
+            state.sequences,
+            batch,
+            room,
+            lambda step: self._is_done_by(step, state, batch),
+        )
+
+    def _is_done_by(self, step: FixedStep, state: _State, batch: int) -> bool:
+        """Tell whether two steps of a fixed number of rows give what two steps of the model give.
+
+        In the second, each row goes on from another row of its input. Two rows are compared.
+        """
+        rows = len(step.tokens)
+        beams = rows // batch
+        row = torch.arange(rows, device=step.tokens.device)
+        turned = row // beams * beams + beams - 1 - row % beams
+        known = state.sequences.to(row.device)
+        tokens = [known[row // beams, -1 - (row + shift) % known.shape[1]] for shift in (0, 1)]
+        found = []
+        for time in range(2):
+            step.time.fill_(time)
+            step.tokens.copy_(tokens[time])
+            step.parents.copy_(turned if time else rows * step.table.shape[1] + row // beams)
+            step.table[:, 0].copy_(turned if time else row)
+            found.append(step.run().float().log_softmax(-1))
+        two = row[[0, -1]]
+        state = self.select(state, two // beams)
+        for time, these in ((0, turned[two]), (1, two)):
+            logits, state = self.step(tokens[time][these], state)
+            expected = plain(logits).float().log_softmax(-1)
+            close = _CLOSE if plain(logits).dtype == torch.float32 else _CLOSE_HALF
+            if not torch.allclose(found[time][these], expected, rtol=0.0, atol=close):
+                return False
+        return True
+
     def _next_kwargs(self, model: Any, outputs: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
         updated: dict[str, Any] = model._update_model_kwargs_for_generation(
             outputs, kwargs, is_encoder_decoder=model.config.is_encoder_decoder
@@ -208,9 +254,7 @@ def _call(model: Any, sequences: Tensor, kwargs: dict[str, Any]) -> tuple[Any, d
     """Call the model on the last token of each row. Returns its outputs, and the arguments of the call."""
 
     def call(kwargs: dict[str, Any]) -> Any:
-        length = {"next_sequence_length": 1} if _TAKES_LENGTH else {}
-        inputs = model.prepare_inputs_for_generation(sequences, **length, **kwargs)
-        return model(**inputs, return_dict=True)
+        return model(**next_inputs(model, sequences, kwargs), return_dict=True)
 
     if has_beam_cache(kwargs):
         try:

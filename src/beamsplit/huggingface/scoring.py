@@ -24,6 +24,8 @@ class AsIn455:
     group that is done takes no unfinished beam.
     """
 
+    capturable = True
+
     takes_unfinished = False
 
     def rival(self, selection: Selection) -> Tensor:
@@ -37,6 +39,8 @@ class GenerationScorer:
     `early_stopping` says when a group is done: True, as soon as it has as many hypotheses as beams; False,
     when its best candidate would be no better if it ended now; "never", when no continuation can win.
     """
+
+    capturable = True
 
     length_penalty: float = 1.0
     early_stopping: bool | Literal["never"] = False

@@ -47,6 +47,7 @@ class PictureModel(nn.Module, abc.ABC):
 
     end = END
     keeps_earlier_steps = True
+    capturable = True
     kind: ClassVar[str]
 
     def __init__(self, words: Vocabulary, sizes: PictureSizes, dropout: float = 0.0) -> None:

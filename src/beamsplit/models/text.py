@@ -151,5 +151,7 @@ def words_of(text: str) -> list[str]:
 
 def mask_special_tokens(logits: Tensor) -> Tensor:
     """Set the logits [rows vocab] of padding, the unknown word and the begin token to -inf, in place."""
-    logits[..., :END] = -float("inf")
+    logits[..., :END].fill_(
+        -float("inf")
+    )  # on their device: a number that is assigned may come from elsewhere
     return logits

@@ -73,6 +73,7 @@ class Translator(nn.Module):
 
     end = END
     keeps_earlier_steps = True
+    capturable = True
     kind = "translator"
 
     def __init__(self, pieces: Pieces, sizes: TranslatorSizes, dropout: float = 0.0) -> None:

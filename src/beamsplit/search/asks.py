@@ -3,6 +3,7 @@
     Start(room)               -> the model's first answer, one row an input
     Advance(tokens, parents)  -> its answer after these tokens, one row a token
     Widen(rows, width)        -> longer candidate lists for some rows of the last answer
+    Fix(batch, room, device)  -> a step of a fixed number of rows, or None if the model has none
     Step(...)                 -> nothing: the step is done, for whoever watches
 
 `beamsplit.search.drivers` has the two loops that answer, a synchronous and an asynchronous one.
@@ -14,6 +15,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
+import torch
 from torch import Tensor
 
 from beamsplit.model import (
@@ -34,6 +36,7 @@ __all__ = [
     "Advance",
     "Ask",
     "ExtensibleStrategy",
+    "Fix",
     "ResumingStrategy",
     "Search",
     "SearchingStrategy",
@@ -96,7 +99,16 @@ class Widen:
     """The answers whose rows `rows` counts, as in `Advance`."""
 
 
-Ask: TypeAlias = Start | Advance | Widen
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """Make a step of a fixed number of rows, which goes on from the first answer."""
+
+    batch: int  # inputs
+    room: Room
+    device: torch.device
+
+
+Ask: TypeAlias = Start | Advance | Widen | Fix
 Search: TypeAlias = Generator[Ask | Step, Any, None]
 """Yields what it asks and what it has done, and is sent the answers."""
 

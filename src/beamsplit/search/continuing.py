@@ -14,11 +14,12 @@ from beamsplit.options import DecodeOptions
 from beamsplit.search.asks import Abilities, Search, Start
 from beamsplit.search.frontier import Frontier
 from beamsplit.search.lists import read_lists
-from beamsplit.search.loop import Departed, dismiss_finished, snapshot
+from beamsplit.search.loop import dismiss_finished
 from beamsplit.search.past import Past, Replay, pool_of
 from beamsplit.search.picking import pick
 from beamsplit.search.plan import Plan
 from beamsplit.search.setting import Setting, room_of
+from beamsplit.search.snapshots import Departed, snapshot
 from beamsplit.search.step import Step
 
 __all__ = ["continued"]

@@ -18,16 +18,20 @@ from beamsplit.errors import ArgumentError, ModelError
 from beamsplit.model import (
     AdvancingModel,
     Answer,
+    FixableModel,
+    FixedStep,
     RoomModel,
     Shortlist,
     State,
     StepModel,
     WideningModel,
+    is_capturable,
     joinable,
     keeps_earlier_steps,
     read_answer,
 )
-from beamsplit.search.asks import LAST, Advance, Ask, Search, Start, Widen
+from beamsplit.search.ahead.states import StateStep
+from beamsplit.search.asks import LAST, Advance, Ask, Fix, Search, Start, Widen
 from beamsplit.search.step import Step
 from beamsplit.search.watch import LogitsWatch
 
@@ -64,6 +68,8 @@ class _States:
                 return (yield from self._advance(ask))
             case Widen():
                 return (yield from self._widen(ask))
+            case Fix():
+                return self._fix(ask)
 
     def _start(self, ask: Start) -> _Calls:
         model = self._model
@@ -110,6 +116,13 @@ class _States:
         if not isinstance(lists, Shortlist):
             raise ModelError(f"widen must return a Shortlist, not a {type(lists).__name__}")
         return lists
+
+    def _fix(self, ask: Fix) -> FixedStep | None:
+        if isinstance(self._model, FixableModel):
+            return self._model.fix(self._last, ask.batch, ask.room)
+        if not is_capturable(self._model):
+            return None
+        return StateStep.of(self._model, self._last, ask.batch, ask.room, ask.device)
 
     def _note(self, answer: Answer, state: State) -> Answer:
         self._watch.look(answer)

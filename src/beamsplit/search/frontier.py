@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from beamsplit.diversity import Earlier
+from beamsplit.options import DecodeOptions
 from beamsplit.search import noise
 from beamsplit.search.asks import Advance
 from beamsplit.search.plan import CodedRule, Rule
@@ -22,7 +23,7 @@ from beamsplit.search.setting import Setting, safe_width
 from beamsplit.search.state import Beams, FinishedPool, append, take
 from beamsplit.search.stopping import ask_stop
 
-__all__ = ["Avoid", "Frontier"]
+__all__ = ["Avoid", "Frontier", "short_width"]
 
 _SHORT = 8  # candidates listed for a beam, unless that turns out to be too few
 _SLACK = 4  # candidates listed beyond those that can matter, so that a tie at the list's end seldom does
@@ -78,7 +79,7 @@ class Frontier:
             not_earlier=torch.ones(1, size, size, dtype=torch.bool, device=device).triu().unsqueeze(3),
             avoid=None if avoid is None else avoid.sequences.to(device),
             doubt=None if avoid is None or avoid.doubt is None else _for_groups(avoid.doubt.to(device), size),
-            width=options.list_width or _SHORT + len(options.ends),
+            width=short_width(options),
         )
 
     # Before a step
@@ -247,6 +248,11 @@ class Frontier:
         if stayed or (self.time > 1 and not fixed and are_all(parents, count)):
             return Advance(tokens, None)
         return Advance(tokens, parents)
+
+
+def short_width(options: DecodeOptions) -> int:
+    """Return how many candidates later steps list for a beam, unless that turns out to be too few."""
+    return options.list_width or _SHORT + len(options.ends)
 
 
 def _for_groups(doubt: Tensor, groups: int) -> Tensor:

@@ -90,7 +90,10 @@ class _VocabularyLists:
         self._answer = answer
         self._lists: dict[int, Shortlist] = {}
         young = _young(setting, frontiers)
-        self._reader = kernels.reader(answer, setting.has_kernels and not young)
+        # Of a search that runs ahead: the model's answer is on a GPU, and the beams are not.
+        self._is_elsewhere = plain(answer).device != setting.like.device
+        has_kernels = kernels.available(plain(answer)) if self._is_elsewhere else setting.has_kernels
+        self._reader = kernels.reader(answer, has_kernels and not young)
         self._ignored = _dead_rows(setting, frontiers)
         # Guidance may be infinite without being NaN, a ruled-out NaN hides, and nobody else has normalised.
         if setting.guided or young or is_normalised(answer):
@@ -103,6 +106,8 @@ class _VocabularyLists:
             return self._perturbed(frontier, width)
         if width not in self._lists:
             lists = self._reader.shortlist(width)
+            if self._is_elsewhere:
+                lists = lists.map(lambda values: values.to(self._setting.like.device))
             self._lists[width] = lists if self._ignored is None else _emptied(lists, self._ignored)
         return _laid_out(self._lists[width], frontier)
 
@@ -110,7 +115,8 @@ class _VocabularyLists:
         return width >= plain(self._answer).shape[1]
 
     def check_finite(self) -> None:
-        check_finite(self._reader.scores, self._answer, self._ignored)
+        ignored = None if self._ignored is None else self._ignored.to(plain(self._answer).device)
+        check_finite(self._reader.scores, self._answer, ignored)
 
     def widen(
         self, frontier: Frontier, selection: Selection, width: int

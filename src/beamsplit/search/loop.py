@@ -13,26 +13,18 @@ model is called. `staggered` has the same loop for groups that run one step behi
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from torch import Tensor
-
-from beamsplit.hypotheses import Hypotheses
 from beamsplit.options import DecodeOptions
+from beamsplit.search.ahead.loop import fix, may_run_ahead, run_ahead
 from beamsplit.search.asks import Abilities, Search, Start
 from beamsplit.search.frontier import Avoid, Frontier
 from beamsplit.search.lists import read_lists
 from beamsplit.search.picking import pick
 from beamsplit.search.plan import Plan
-from beamsplit.search.results import assemble
 from beamsplit.search.setting import Setting, room_of
-from beamsplit.search.state import FinishedPool
+from beamsplit.search.snapshots import Departed, snapshot
 from beamsplit.search.step import Step
 
-__all__ = ["Departed", "dismiss_finished", "lockstep", "snapshot"]
-
-Departed = list[tuple[Tensor, FinishedPool]]
-"""Inputs that have left the batch, and what was found for them."""
+__all__ = ["dismiss_finished", "lockstep"]
 
 
 def lockstep(plan: Plan, options: DecodeOptions, abilities: Abilities, avoid: Avoid | None = None) -> Search:
@@ -41,6 +33,11 @@ def lockstep(plan: Plan, options: DecodeOptions, abilities: Abilities, avoid: Av
     setting = Setting.of(plan, options, abilities, answer)
     if not setting.batch:
         return
+    if avoid is None and may_run_ahead(setting, answer):
+        fixed = yield fix(setting)
+        if fixed is not None:
+            yield from run_ahead(setting, answer, fixed)
+            return
     groups, departed = Frontier.roots(setting, range(plan.groups), avoid), Departed()
     for number in range(options.max_length):
         lists = read_lists(setting, answer, groups.rows.count, [groups])
@@ -63,25 +60,3 @@ def dismiss_finished(groups: Frontier) -> Departed:
     left = groups.inputs[~live], groups.pool.inputs((~live).nonzero().squeeze(1))
     groups.keep_inputs(live.nonzero().squeeze(1))
     return [left]
-
-
-def snapshot(
-    frontiers: list[Frontier], departed: Departed, found_before: FinishedPool | None = None
-) -> Callable[[], list[Hypotheses]]:
-    """Return what there is to return at this moment, put together only if someone asks.
-
-    `found_before` is what groups before all of these have found, for every input of the caller.
-    """
-    setting, inputs = frontiers[0].setting, frontiers[0].inputs
-    now = [frontier.freeze() for frontier in frontiers]  # which go on changing
-    left = tuple(departed)
-
-    def assembled() -> list[Hypotheses]:
-        pools = [*left, (inputs, FinishedPool.beside([pool() for pool in now]))]
-        if found_before is not None:
-            pools = [(of, FinishedPool.beside([found_before.inputs(of), pool])) for of, pool in pools]
-        options, plan = setting.options, setting.plan
-        per_group = options.return_per_group or plan.beams_per_group
-        return assemble(pools, setting.batch, options.ranking, plan.groups, per_group, options.unique)
-
-    return assembled

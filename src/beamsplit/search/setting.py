@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -65,6 +65,17 @@ class Setting:
             end_ids=end_ids,
             is_end=is_end,
             stopping=_stopping(plan, options),
+        )
+
+    def at_home(self) -> Setting:
+        """Return the same for a search that keeps its beams on the processor, whatever the model runs on."""
+        return replace(
+            self,
+            abilities=replace(self.abilities, fixed_rows=True),
+            like=self.like.cpu(),
+            has_kernels=False,
+            end_ids=self.end_ids.cpu(),
+            is_end=None if self.is_end is None else self.is_end.cpu(),
         )
 
     @property

@@ -20,12 +20,12 @@ from beamsplit.options import DecodeOptions
 from beamsplit.search.asks import LAST, Abilities, Advance, Search, Start, Widen
 from beamsplit.search.frontier import Frontier
 from beamsplit.search.lists import StepLists, read_lists
-from beamsplit.search.loop import Departed, snapshot
 from beamsplit.search.picking import pick
 from beamsplit.search.plan import Plan
 from beamsplit.search.rows import are_all
 from beamsplit.search.select import Selection
 from beamsplit.search.setting import Setting, room_of
+from beamsplit.search.snapshots import Departed, snapshot
 from beamsplit.search.state import FinishedPool, stack_sequences
 from beamsplit.search.step import Step
 

@@ -35,6 +35,8 @@ class StoppingRule(Protocol):
 class Settled:
     """A group is done when no live beam can beat the worst of its hypotheses."""
 
+    capturable = True
+
     takes_unfinished = True
 
     def rival(self, selection: Selection) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor
 from beamsplit.hypotheses import Hypotheses, Hypothesis
 from beamsplit.model import Answer
 from beamsplit.options import DecodeOptions
-from beamsplit.search.asks import Abilities, Advance, Ask, Search, Start
+from beamsplit.search.asks import Abilities, Advance, Ask, Fix, Search, Start
 from beamsplit.search.branching.explorer import Explorer, Reached
 from beamsplit.search.branching.tree import Outputs
 from beamsplit.search.loop import lockstep
@@ -70,6 +70,8 @@ class FirstSearch:
             answer = yield self._begin
             self._start(answer)
             return answer
+        if isinstance(ask, Fix):
+            return None  # a search that runs ahead does not tell what the model answers
         if not isinstance(ask, Advance):
             return (yield ask)
         reached = self._reached(ask)  # before the model may write into what it is given

@@ -21,13 +21,29 @@ from beamsplit.model import Guided, LogProbs, Shortlist
 from beamsplit.search.plan import Rule
 from beamsplit.search.pricing import GroupPenalty
 from beamsplit.search.rules import Maximise
-from beamsplit.search.select import Picks
+from beamsplit.search.select import Picks, Selection, settle, split_ends
 from beamsplit.search.shortlist import Reader, VocabularyReader
 from beamsplit.search.state import Beams
 
-__all__ = ["Chosen", "Costs", "available", "on_device_of", "pick_by_kernel", "power_of_two", "reader"]
+__all__ = [
+    "ENDS",
+    "GAPS",
+    "MOVES",
+    "UNCERTAIN",
+    "Chosen",
+    "Costs",
+    "Outcome",
+    "available",
+    "can_pick_into",
+    "on_device_of",
+    "pick_by_kernel",
+    "pick_into",
+    "power_of_two",
+    "reader",
+]
 
 
+UNCERTAIN, ENDS, GAPS, MOVES = 1, 2, 4, 8  # bits of what a search has to know of a step
 _MOST_PAIRS = 1 << 24  # of candidates that pay each other, of all inputs
 
 
@@ -50,6 +66,85 @@ class Chosen(NamedTuple):
     doubt: Tensor | None
     full: bool
     in_place: bool
+
+
+class Outcome(NamedTuple):
+    """The tensors that the kernel fills: few and large, since a small one costs as much as a small kernel."""
+
+    picked: Tensor  # [3 batch group count] parent, token, whether it ends
+    picked_scores: Tensor  # [3 batch group count] log_prob, score, cost
+    live: Tensor  # [2 batch group keep] parent, token
+    live_scores: Tensor  # [3 batch group keep] as above
+    flags: Tensor  # [1] int32
+
+    @classmethod
+    def like(cls, score: Tensor, index: Tensor, count: int, keep: int) -> Outcome:
+        """Return tensors for beams with these scores [batch group beam]."""
+        batch, groups, _ = score.shape
+        return cls(
+            index.new_empty(3, batch, groups, count),
+            score.new_empty(3, batch, groups, count),
+            index.new_empty(2, batch, groups, keep),
+            score.new_empty(3, batch, groups, keep),
+            torch.empty(1, dtype=torch.int32, device=score.device),
+        )
+
+    def note(self, picks: Picks, ended: Tensor, survivors: Picks, is_certain: bool, any_end: bool) -> None:
+        """Fill the tensors with what was decided, there being as many picks as were asked for, or fewer."""
+        for values, nothing in ((self.picked, 0), (self.picked_scores, -torch.inf)):
+            values.fill_(nothing)
+        count, keep = picks.token.shape[2], survivors.token.shape[2]
+        self.picked[..., :count].copy_(torch.stack([picks.parent, picks.token, ended.long()]))
+        self.picked_scores[..., :count].copy_(torch.stack([picks.log_prob, picks.score, picks.cost]))
+        self.live.zero_()
+        self.live_scores.fill_(-torch.inf)
+        self.live[..., :keep].copy_(torch.stack([survivors.parent, survivors.token]))
+        self.live_scores[..., :keep].copy_(torch.stack([survivors.log_prob, survivors.score, survivors.cost]))
+        flags = MOVES | GAPS | (ENDS if any_end else 0) | (0 if is_certain else UNCERTAIN)
+        self.flags.fill_(flags)
+
+    @property
+    def selection(self) -> Selection:
+        """What was decided, as far as it is known without waiting for the kernel."""
+        parent, token, ends = self.picked.unbind()
+        live_parent, live_token = self.live.unbind()
+        return Selection(
+            range(parent.shape[1]),
+            0,
+            _picks(parent, token, self.picked_scores),
+            ends.bool(),
+            _picks(live_parent, live_token, self.live_scores),
+            width=0,
+            any_end=True,
+        )
+
+    @property
+    def is_uncertain(self) -> bool:
+        """Whether some group might have picked what was not listed. This waits for the kernel."""
+        return bool(int(self.flags) & UNCERTAIN)
+
+    def read(self) -> Chosen:
+        """Return what was decided. This waits for the kernel."""
+        found = int(self.flags)
+        parent, token, ends = self.picked.unbind()
+        live_parent, live_token = self.live.unbind()
+        doubt = None
+        if found & UNCERTAIN:
+            doubt = torch.ones(parent.shape[:2], dtype=torch.bool, device=parent.device)
+        return Chosen(
+            _picks(parent, token, self.picked_scores),
+            ends.bool(),
+            survivors=_picks(live_parent, live_token, self.live_scores),
+            any_end=bool(found & ENDS),
+            doubt=doubt,
+            full=not found & GAPS,
+            in_place=not found & MOVES,
+        )
+
+
+def _picks(parent: Tensor, token: Tensor, scores: Tensor) -> Picks:
+    log_prob, score, cost = scores.unbind()
+    return Picks(parent=parent, token=token, log_prob=log_prob, score=score, cost=cost, order=score)
 
 
 def available(tensor: Tensor) -> bool:
@@ -85,7 +180,8 @@ def pick_by_kernel(
         return None
     from beamsplit.search.kernels import choose
 
-    if not choose.fits(beams, lists.tokens.shape[-1]):
+    _, groups, per_group = beams.score.shape
+    if not choose.fits(groups, per_group, lists.tokens.shape[-1]):
         return None
     costs = None if penalty is None else _costs(penalty, beams, lists)
     if penalty is not None and costs is None:
@@ -111,6 +207,40 @@ def _costs(penalty: GroupPenalty, beams: Beams, lists: Shortlist) -> Costs | Non
         None if settled is None else settled.double(),
         None if least is None else least.double(),
     )
+
+
+def can_pick_into(like: Tensor, groups: int, beams: int, width: int) -> bool:
+    """Tell whether `pick_into` knows so many beams in each group with lists of this width."""
+    if like.device.type == "cuda" and not available(like):
+        return False
+    if not available(like):
+        return True
+    from beamsplit.search.kernels import choose
+
+    return choose.fits(groups, beams, width)
+
+
+def pick_into(
+    outcome: Outcome,
+    rule: Rule,
+    beams: Beams,
+    lists: Shortlist,
+    penalty: GroupPenalty | None,
+    is_end: Tensor,
+) -> None:
+    """Let groups pick, and write down what they pick. On a GPU this is a kernel, and does not wait for it."""
+    if available(beams.score):
+        from beamsplit.search.kernels import choose
+
+        # A search runs ahead with the Hamming term alone, whose costs need no table.
+        costs = None if penalty is None else Costs(penalty.strengths)
+        choose.choose_into(outcome, beams.score, beams.log_prob, lists, costs, is_end)
+        return
+    count, keep = outcome.picked.shape[3], outcome.live.shape[3]
+    picks, bound = settle(rule, beams, lists, count, penalty)
+    ended = is_end[picks.token]
+    survivors, secure, any_end = split_ends(rule, picks, bound, ended, count, keep)
+    outcome.note(picks, ended, survivors, bool(secure.all()), any_end)
 
 
 def on_device_of(tensor: Tensor) -> contextlib.AbstractContextManager[object]:

@@ -8,25 +8,21 @@ another here, so there are no rounds; the results are those of the rounds.
 
 from __future__ import annotations
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from beamsplit.model import Shortlist
-from beamsplit.search.kernels import Chosen, Costs, on_device_of, power_of_two
-from beamsplit.search.select import Picks
+from beamsplit.search.kernels import Chosen, Costs, Outcome, on_device_of, power_of_two
 from beamsplit.search.state import Beams
 
-__all__ = ["choose", "fits"]
+__all__ = ["choose", "choose_into", "fits"]
 
-_UNCERTAIN, _ENDS, _GAPS, _MOVES = 1, 2, 4, 8  # bits of what a search has to know of a step
 _MOST_PAIRS = 1 << 14  # numbers that one program compares at once
 
 
-def fits(beams: Beams, width: int) -> bool:
-    """Tell whether the kernel can be used for lists of this width."""
-    _, groups, per_group = beams.score.shape
+def fits(groups: int, per_group: int, width: int) -> bool:
+    """Tell whether the kernel can be used for so many beams in each group, and lists of this width."""
     return power_of_two(per_group * width) * power_of_two(groups * per_group) <= _MOST_PAIRS
 
 
@@ -37,24 +33,30 @@ def choose(
 
     Without costs nobody pays.
     """
-    batch, groups, per_group = beams.score.shape
-    width = lists.tokens.shape[-1]
-    like, index = beams.score, lists.tokens
-    # Few large tensors: here every small one costs as much as a small kernel.
-    picked, picked_scores = index.new_empty(3, batch, groups, count), like.new_empty(3, batch, groups, count)
-    live, live_scores = index.new_empty(2, batch, groups, keep), like.new_empty(3, batch, groups, keep)
-    flags = torch.zeros(1, dtype=torch.int32, device=like.device)
-    with on_device_of(beams.score):
+    outcome = Outcome.like(beams.score, lists.tokens, count, keep)
+    choose_into(outcome, beams.score, beams.log_prob, lists, costs, is_end)
+    return outcome.read()
+
+
+def choose_into(
+    outcome: Outcome,
+    score: Tensor,
+    log_prob: Tensor,
+    lists: Shortlist,
+    costs: Costs | None,
+    is_end: Tensor,
+) -> None:
+    """Let groups pick, whose beams have this score and log_prob [batch group beam], without waiting."""
+    batch, groups, per_group = score.shape
+    width, count, keep = lists.tokens.shape[-1], outcome.picked.shape[3], outcome.live.shape[3]
+    outcome.flags.zero_()
+    with on_device_of(score):
         _choose_kernel[(batch,)](
-            *(values.contiguous() for values in (beams.score, beams.log_prob)),
+            *(values.contiguous() for values in (score, log_prob)),
             *(values.contiguous() for values in (lists.tokens, lists.log_prob, lists.gain, lists.rest)),
             is_end,
-            *_given(costs, unused=beams.score),
-            picked,
-            picked_scores,
-            live,
-            live_scores,
-            flags,
+            *_given(costs, unused=score),
+            *outcome,
             batch,
             groups,
             has_cost=costs is not None,
@@ -72,30 +74,12 @@ def choose(
             num_warps=1 if per_group * width <= 256 else 4,
             enable_fp_fusion=False,  # round as the twin does
         )
-    found = int(flags)
-    parent, token, ends = picked.unbind()
-    live_parent, live_token = live.unbind()
-    certain = not found & _UNCERTAIN
-    return Chosen(
-        _picks(parent, token, picked_scores),
-        ends.bool(),
-        survivors=_picks(live_parent, live_token, live_scores),
-        any_end=bool(found & _ENDS),
-        doubt=None if certain else torch.ones(batch, groups, dtype=torch.bool, device=like.device),
-        full=not found & _GAPS,
-        in_place=not found & _MOVES,
-    )
 
 
 def _given(costs: Costs | None, unused: Tensor) -> list[Tensor]:
     """Return the tensors of costs, with another in place of those that there are not."""
     tensors = [None] * 4 if costs is None else list(costs)
     return [unused if each is None else each.contiguous() for each in tensors]
-
-
-def _picks(parent: Tensor, token: Tensor, scores: Tensor) -> Picks:
-    log_prob, score, cost = scores.unbind()
-    return Picks(parent=parent, token=token, log_prob=log_prob, score=score, cost=cost, order=score)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -203,9 +187,9 @@ def _choose_kernel(  # type: ignore[no-untyped-def]  # the types are Triton's
             tl.store(live_scores + out, total, mask=lives)
             tl.store(live_scores + live_size + out, best, mask=lives)
             tl.store(live_scores + 2 * live_size + out, pays, mask=lives)
-            found |= tl.where(lives & ((parent != alive) | (keep != beams)), 8, 0)  # _MOVES
-            found |= tl.where(lives & (best == nothing), 4, 0)  # _GAPS
-            found |= tl.where(ending & (pick < keep), 2, 0)  # _ENDS
+            found |= tl.where(lives & ((parent != alive) | (keep != beams)), 8, 0)  # MOVES
+            found |= tl.where(lives & (best == nothing), 4, 0)  # GAPS
+            found |= tl.where(ending & (pick < keep), 2, 0)  # ENDS
             alive += tl.where(lives, 1, 0)
             worst = tl.where(lives & (alive == keep), best, worst)
             last = best
@@ -226,5 +210,5 @@ def _choose_kernel(  # type: ignore[no-untyped-def]  # the types are Triton's
         tl.store(live_scores + 2 * live_size + out, none, mask=gap)
         found |= tl.where(alive < keep, 4, 0)
         worst = tl.maximum(worst, last)
-        found |= tl.where((worst > bound) | (bound == nothing), 0, 1)  # _UNCERTAIN
+        found |= tl.where((worst > bound) | (bound == nothing), 0, 1)  # UNCERTAIN
     tl.atomic_or(flags, found)

@@ -1,0 +1,140 @@
+"""The attention function of steps whose rows and tensors stay where they are.
+
+A model finds it by name through transformers' AttentionInterface, as it finds any other. It is an operator of
+torch, so that a compiler takes it as it is. What it reads, and where new keys are written, is known to the
+step alone: the model hands over the keys and values of the new tokens.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from transformers import masking_utils
+
+from beamsplit.huggingface.attention_names import is_sliding, refuse_odd, renamed
+from beamsplit.huggingface.beam_cache import NotCarriedError
+
+__all__ = ["CROSS", "Reader", "attention", "is_reading", "mask", "number_of", "read_by"]
+
+CROSS = "beamsplit_cross"
+"""The attribute of a tensor of keys that says that a decoder reads them of encoded inputs."""
+
+_NUMBER = "beamsplit_reader"  # the attribute of a layer with the number of its reader
+_LOCK = threading.RLock()
+_owner: int | None = None  # the thread whose models read in this way
+_numbers = itertools.count()
+_readers: weakref.WeakValueDictionary[int, Reader] = weakref.WeakValueDictionary()
+
+
+class Reader(Protocol):
+    """What a step reads with the queries of a layer."""
+
+    def read(
+        self,
+        layer: int,
+        query: Tensor,
+        new: tuple[Tensor, Tensor] | None,
+        scale: float,
+        softcap: float | None,
+    ) -> Tensor:
+        """Return what queries [rows heads size] find. `new` are keys and values [rows key_heads size].
+
+        Without them, rows read encoded inputs.
+        """
+        ...
+
+
+def number_of(reader: Reader) -> int:
+    """Return a number by which the operator finds a reader, for as long as there is one."""
+    number = next(_numbers)
+    _readers[number] = reader
+    return number
+
+
+@contextmanager
+def read_by(model: Any, number: int) -> Iterator[None]:
+    """Let a model's layers read by this reader, in this thread."""
+    global _owner
+    with _LOCK, renamed(model):
+        _owner = threading.get_ident()
+        for module in _layers_of(model):
+            setattr(module, _NUMBER, number)
+        try:
+            yield
+        finally:
+            _owner = None
+
+
+def _layers_of(model: Any) -> list[Any]:
+    return [module for module in model.modules() if getattr(module, "layer_idx", None) is not None]
+
+
+def is_reading() -> bool:
+    """Tell whether it is a step of this kind that asks: another thread may call the same model."""
+    return torch.compiler.is_compiling() or _owner == threading.get_ident()
+
+
+@torch.library.custom_op("beamsplit::read", mutates_args=())  # what it writes, nobody else reads
+def _read(
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    number: int,
+    layer: int,
+    is_cross: bool,
+    scale: float,
+    softcap: float,
+) -> Tensor:
+    new = None if is_cross else (keys, values)
+    return _readers[number].read(layer, query, new, scale, softcap or None)
+
+
+@_read.register_fake
+def _(query: Tensor, *_args: Any) -> Tensor:
+    return torch.empty_like(query, memory_format=torch.contiguous_format)
+
+
+def attention(
+    own: str,
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    softcap: float | None = None,
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
+    """Do what transformers asks of an attention function: [rows heads 1 size] -> [rows 1 heads size].
+
+    `own` is the name of the one that this takes the place of.
+    """
+    refuse_odd(kwargs, dropout)
+    if query.shape[2] != 1:
+        raise NotCarriedError("it does not read one token a step")
+    is_cross = getattr(key, CROSS, False)
+    found = _read(
+        query.squeeze(2),
+        key if is_cross else key.squeeze(2),
+        value if is_cross else value.squeeze(2),
+        getattr(module, _NUMBER),
+        module.layer_idx,
+        is_cross,
+        query.shape[3] ** -0.5 if scaling is None else scaling,
+        0.0 if own == "sdpa" else softcap or 0.0,  # torch's function has no caps: prompts are read without
+    )
+    return found.unsqueeze(1), None
+
+
+def mask(function: Any) -> None:
+    """Return no mask, since the step knows which tokens are real; raise if it would be of an odd kind."""
+    plain = masking_utils.causal_mask_function, getattr(masking_utils, "bidirectional_mask_function", None)
+    if function is not None and function not in plain and not is_sliding(function):
+        raise NotCarriedError("its mask is neither causal nor of a sliding window")

@@ -1,0 +1,224 @@
+"""Which models can take steps of a fixed number of rows, and the steps that are kept for the next call."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+from transformers.cache_utils import EncoderDecoderCache
+
+from beamsplit.huggingface.beam_cache import NotCarriedError
+from beamsplit.huggingface.carrying import check_layers, check_model, next_inputs, padding_of
+from beamsplit.huggingface.fixed import ENCODED, FixedBeams, Layer, Prompts, Shape
+from beamsplit.model import FixedStep, Room
+
+__all__ = ["fix_step"]
+
+LOG = logging.getLogger("beamsplit.huggingface")
+_KEPT = 4  # steps for each model, with their memory
+_MOST_STEPS = 1024  # that memory is set aside for
+
+_LOCK = threading.Lock()
+_kept: weakref.WeakKeyDictionary[Any, list[tuple[Any, FixedBeams]]] = weakref.WeakKeyDictionary()
+_proven: weakref.WeakSet[Any] = weakref.WeakSet()
+_given_up: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def fix_step(
+    model: Any,
+    kwargs: dict[str, Any],
+    prompt_ids: Tensor,
+    batch: int,
+    room: Room,
+    check: Callable[[FixedBeams], bool],
+) -> FixedStep | None:
+    """Return a step that goes on from these arguments of a model's next call; None if there is none.
+
+    Args:
+        model: the model.
+        kwargs: after the first call, one row an input.
+        prompt_ids: [inputs tokens] what it has read.
+        batch: how many inputs there are.
+        room: what the search needs.
+        check: tells whether a new step does what the model does. It is asked once for each model.
+    """
+    if model in _given_up or room.length > _MOST_STEPS:
+        return None
+    try:
+        prompts = _prompts(model, kwargs, prompt_ids, batch)
+        shape = Shape.of(batch, room.beams, room.length, prompts)
+        return _taken(model, shape, prompts) or _made(model, shape, prompts, check)
+    except NotCarriedError as reason:
+        _give_up(model, reason)
+    except torch.cuda.OutOfMemoryError:
+        raise
+    except (RuntimeError, TypeError, ValueError, AttributeError, KeyError) as error:
+        if model in _proven:
+            raise
+        _give_up(model, error)
+    return None
+
+
+def _give_up(model: Any, reason: Exception) -> None:
+    if model not in _given_up:
+        _given_up.add(model)
+        LOG.info("%s is stepped without graphs: %s", type(model).__name__, reason)
+
+
+def _taken(model: Any, shape: Shape, prompts: Prompts) -> FixedBeams | None:
+    """Return a step that an earlier call has left, for these inputs."""
+    key = _key_of(model, shape, prompts)
+    with _LOCK:
+        kept = _kept.setdefault(model, [])
+        index = next((index for index, (its, _) in enumerate(kept) if its == key), None)
+        if index is None:
+            return None
+        _, step = kept.pop(index)
+    step.load(prompts)
+    return step
+
+
+def _made(model: Any, shape: Shape, prompts: Prompts, check: Callable[[FixedBeams], bool]) -> FixedBeams:
+    if model not in _proven:
+        _prove(model, FixedBeams(model, shape, prompts, _call), check)
+    key, reference = _key_of(model, shape, prompts), weakref.ref(model)
+    step = FixedBeams(model, shape, prompts, _compiled() if _is_compiled() else _call)
+    step.on_close = lambda done: _keep(reference(), key, done)
+    return step
+
+
+def _prove(model: Any, step: FixedBeams, check: Callable[[FixedBeams], bool]) -> None:
+    """Raise unless a step does what the model does."""
+    is_same = check(step)
+    if not step.has_read_all_layers:
+        raise NotCarriedError("some of its layers do not go through transformers' AttentionInterface")
+    if not is_same:
+        raise NotCarriedError("its steps come out otherwise when their rows are fixed")
+    _proven.add(model)
+
+
+def _keep(model: Any, key: Hashable, step: FixedBeams) -> None:
+    """Keep a step for the next call, and forget the oldest if there are too many."""
+    if model is not None:
+        with _LOCK:
+            kept = _kept.setdefault(model, [])
+            kept.append((key, step))
+            del kept[:-_KEPT]
+
+
+def _key_of(model: Any, shape: Shape, prompts: Prompts) -> Hashable:
+    """Return what a captured step depends on: a graph knows weights by their place in memory."""
+    weights = tuple(each.data_ptr() for each in model.parameters())
+    arguments = tuple(sorted((name, repr(value)) for name, value in prompts.plain_arguments.items()))
+    return shape, hash(weights), model.dtype, prompts.positions is None, arguments, _is_compiled()
+
+
+def _is_compiled() -> bool:
+    return os.environ.get("BEAMSPLIT_COMPILE") == "1"
+
+
+def _call(model: Any, arguments: dict[str, Any], cache: Any) -> Tensor:
+    logits: Tensor = model(**arguments, past_key_values=cache, return_dict=True).logits
+    return logits[:, -1]
+
+
+@functools.cache
+def _compiled() -> Callable[..., Tensor]:
+    made: Callable[..., Tensor] = torch.compile(_call, dynamic=False)
+    return made
+
+
+# What a model has read of its inputs
+
+_CHANGING = (
+    "attention_mask cache_position decoder_attention_mask decoder_input_ids decoder_position_ids input_ids "
+    "inputs_embeds past_key_values position_ids"
+).split()
+
+
+def _prompts(model: Any, kwargs: dict[str, Any], ids: Tensor, batch: int) -> Prompts:
+    check_model(model)
+    if model.training:
+        raise NotCarriedError("it is in training mode")
+    encoded = model.config.is_encoder_decoder
+    prefix = "decoder_" if encoded else ""
+    own_cache, cross_cache = _caches(kwargs["past_key_values"])
+    own, length = _layers(own_cache), int(own_cache.get_seq_length())
+    mask = padding_of(kwargs.get(f"{prefix}attention_mask"), own_cache)
+    inputs = next_inputs(model, torch.cat([ids, ids[:, -1:]], dim=1), kwargs)
+    arguments = {name: value for name, value in inputs.items() if name not in _CHANGING and value is not None}
+    _check_arguments(arguments)
+    positions = inputs.get(f"{prefix}position_ids")
+    return Prompts(
+        own=own,
+        cross=() if cross_cache is None else _layers(cross_cache),
+        spans={layer.window: _span(mask, batch, length, layer.keys) for layer in own},
+        cross_span=None if cross_cache is None else _cross_span(kwargs, batch, cross_cache),
+        length=length,
+        positions=None if positions is None else _one_a_row(positions, batch),
+        arguments=arguments,
+        token_name=f"{prefix}input_ids",
+        position_name=f"{prefix}position_ids",
+        takes_places=inputs.get("cache_position") is not None,
+    )
+
+
+def _caches(cache: Any) -> tuple[Any, Any | None]:
+    """Return the cache of what a model has said, and that of what it has encoded, if it has an encoder."""
+    if isinstance(cache, EncoderDecoderCache):
+        return cache.self_attention_cache, cache.cross_attention_cache
+    return cache, None
+
+
+def _layers(cache: Any) -> tuple[Layer, ...]:
+    check_layers(cache)
+    return tuple(
+        Layer(layer.keys, layer.values, getattr(layer, "sliding_window", None)) for layer in cache.layers
+    )
+
+
+def _cross_span(kwargs: dict[str, Any], batch: int, cache: Any) -> Tensor:
+    keys, mask = cache.layers[0].keys, kwargs.get("attention_mask")
+    stored = keys.shape[2]
+    if not isinstance(mask, Tensor) or bool(mask.all()):
+        return _span(None, batch, stored, keys)
+    if mask.shape != (batch, stored):
+        raise NotCarriedError(f"it has a mask of shape {list(mask.shape)} for {stored} encoded tokens")
+    return _span(mask, batch, stored, keys)
+
+
+def _span(mask: Tensor | None, batch: int, length: int, keys: Tensor) -> Tensor:
+    """Return where the real tokens are among those that are stored, the last few: [inputs 2]."""
+    stored, device = keys.shape[2], keys.device
+    if mask is None:
+        return torch.tensor([[0, stored]], dtype=torch.int32, device=device).repeat(batch, 1)
+    real = mask[:, :length].to(device).bool()
+    count = real.sum(1)
+    first = real.int().argmax(1)
+    place = torch.arange(length, device=device)
+    in_a_row = (place >= first[:, None]) & (place < (first + count)[:, None])
+    if real.shape[0] != batch or not bool((in_a_row == real).all()):
+        raise NotCarriedError("the real tokens of its inputs are not next to each other")
+    start, end = first - (length - stored), first + count - (length - stored)
+    return torch.stack([start.clamp(min=0), end.clamp(min=0)], 1).to(torch.int32)
+
+
+def _check_arguments(arguments: dict[str, Any]) -> None:
+    """Raise if a step takes tensors: they would be those of the first inputs for ever."""
+    for name, value in arguments.items():
+        is_tensor = any(isinstance(each, Tensor) for each in tree_leaves(value))
+        if is_tensor and name != ENCODED:
+            raise NotCarriedError(f"its step takes {name}")
+
+
+def _one_a_row(positions: Tensor, batch: int) -> Tensor:
+    """[... 1 or inputs 1] -> [... inputs 1]"""
+    return positions.expand(*positions.shape[:-2], batch, 1)

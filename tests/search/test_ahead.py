@@ -1,0 +1,347 @@
+"""A search that runs ahead finds what one step after another finds, bit for bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from beamsplit import (
+    BeamSearch,
+    DiverseBeamSearch,
+    Guided,
+    LengthNormalised,
+    LogProbs,
+    ModelError,
+    decode,
+    steps,
+)
+from beamsplit.diversity import Cumulative
+from beamsplit.huggingface.scoring import AsIn455, GenerationScorer
+from beamsplit.recording import record
+from beamsplit.search import capturing
+from beamsplit.search.ahead import loop
+from beamsplit.search.ahead.runner import Runner
+from beamsplit.search.plan import Strategy
+from beamsplit.testing import MarkovModel, PrefixHashModel
+
+INPUTS = [3, 1, 4, 1, 5]
+SCORERS = [
+    None,
+    LengthNormalised(alpha=0.7),
+    LengthNormalised(alpha=1.0, stop="first"),
+    GenerationScorer(),
+    GenerationScorer(length_penalty=0.6, early_stopping=True, stopping=AsIn455()),
+    GenerationScorer(early_stopping="never", stopping=AsIn455()),
+]
+STRATEGIES: list[Strategy] = [
+    BeamSearch(beams=1),
+    BeamSearch(beams=4),
+    DiverseBeamSearch(groups=4, strength=0.9),
+    DiverseBeamSearch(groups=3, beams_per_group=2, strength=(0.0, 0.4, 2.5)),
+    DiverseBeamSearch(groups=5, strength=0.0),
+]
+
+
+@pytest.fixture(autouse=True, params=["called", "recorded"])
+def without_graphs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begin step by step. Ahead, steps are called again, or recorded and done again as a graph would."""
+    monkeypatch.setenv("BEAMSPLIT_GRAPHS", "0")
+    if request.param == "recorded":
+        request.getfixturevalue("recordings")
+
+
+def both_ways(
+    monkeypatch: pytest.MonkeyPatch, model: Any, strategy: Strategy, **options: Any
+) -> tuple[Any, Any]:
+    """What is found one step after another, and what is found by running ahead."""
+    apart = decode(model, INPUTS, strategy, **options)
+    monkeypatch.setenv("BEAMSPLIT_GRAPHS", "1")
+    return apart, decode(model, INPUTS, strategy, **options)
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, verb: str, of: Any = Runner) -> list[Any]:
+    """A list that grows whenever a runner, or something else, is told this."""
+    calls: list[Any] = []
+    method = getattr(of, verb)
+
+    def noted(self: Any, *args: Any) -> Any:
+        calls.append(self)
+        return method(self, *args)
+
+    monkeypatch.setattr(of, verb, noted)
+    return calls
+
+
+@pytest.mark.parametrize("scorer", SCORERS)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("levels", [None, 4])
+def test_running_ahead_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, strategy: Strategy, scorer: Any, levels: int | None
+) -> None:
+    model = PrefixHashModel(30, seed=7, levels=levels)
+    apart, ahead = both_ways(monkeypatch, model, strategy, max_length=9, end=[2, 11], scorer=scorer)
+    assert ahead == apart
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_without_an_end(monkeypatch: pytest.MonkeyPatch, strategy: Strategy) -> None:
+    apart, ahead = both_ways(monkeypatch, PrefixHashModel(50), strategy, max_length=6, end=None)
+    assert ahead == apart
+
+
+def test_a_model_without_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    model = MarkovModel(torch.randn(12, 12))
+    launched = counted(monkeypatch, "launch")
+    apart, ahead = both_ways(
+        monkeypatch, model, DiverseBeamSearch(groups=3, strength=1.0), max_length=8, end=0
+    )
+    assert ahead == apart
+    assert launched
+
+
+@pytest.mark.parametrize("width", [1, 2, 3])
+def test_lists_that_are_too_short_are_made_longer(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    strategy = DiverseBeamSearch(groups=4, beams_per_group=2, strength=3.0)
+    options = {"max_length": 7, "end": 2, "list_width": width}
+    apart, ahead = both_ways(monkeypatch, PrefixHashModel(40), strategy, **options)
+    assert ahead == apart
+
+
+@pytest.mark.parametrize("wrong", [torch.inf, -torch.inf])
+def test_the_search_corrects_a_gpu_that_stops_groups_at_other_steps(
+    monkeypatch: pytest.MonkeyPatch, wrong: float
+) -> None:
+    class Wrong(LengthNormalised):
+        capturable = True
+
+        def bound(self, total: Tensor, length: Any, max_length: int) -> Tensor:
+            if isinstance(length, Tensor):
+                return torch.full_like(total, wrong)
+            return super().bound(total, length, max_length)
+
+    corrections = counted(monkeypatch, "set")
+    strategy = DiverseBeamSearch(groups=4, strength=0.9)
+    apart, ahead = both_ways(
+        monkeypatch, PrefixHashModel(8, seed=2), strategy, max_length=20, end=[2, 5], scorer=Wrong()
+    )
+    assert ahead == apart
+    assert len(corrections) > 1
+
+
+def test_what_is_recorded_of_the_steps_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every branch of every beam, and what became of it."""
+    strategy = DiverseBeamSearch(groups=3, beams_per_group=2, strength=0.9)
+    options: dict[str, Any] = {"max_length": 8, "end": [2, 5]}
+    apart = record(PrefixHashModel(20), INPUTS, strategy, **options)
+    monkeypatch.setenv("BEAMSPLIT_GRAPHS", "1")
+    assert record(PrefixHashModel(20), INPUTS, strategy, **options) == apart
+
+
+def test_every_step_tells_what_there_would_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    strategy = DiverseBeamSearch(groups=3, beams_per_group=2, strength=0.9)
+
+    def told() -> list[Any]:
+        found = steps(PrefixHashModel(20), INPUTS, strategy, max_length=8, end=2)
+        return [(step.number, step.hypotheses) for step in found]
+
+    apart = told()
+    monkeypatch.setenv("BEAMSPLIT_GRAPHS", "1")
+    assert told() == apart
+
+
+def test_it_does_run_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    launched = counted(monkeypatch, "launch")
+    _, found = both_ways(
+        monkeypatch, PrefixHashModel(50), DiverseBeamSearch(groups=3, strength=0.5), max_length=6, end=None
+    )
+    assert len(launched) == 5
+    assert len(found) == len(INPUTS)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options"),
+    [
+        (DiverseBeamSearch(groups=3, strength=0.5, diversity=Cumulative()), {}),
+        (DiverseBeamSearch(groups=3, strength=0.5), {"no_repeat_ngram": 2}),
+        (DiverseBeamSearch(groups=3, strength=0.5), {"min_length": 4}),
+        (DiverseBeamSearch(groups=3, strength=0.5), {"unique": True}),
+        (DiverseBeamSearch(groups=3, strength=0.5), {"model_temperature": 2.0}),
+        (DiverseBeamSearch(groups=3, strength=0.5), {"stop": lambda inputs, tokens: tokens[:, -1] == 5}),
+    ],
+)
+def test_what_a_gpu_cannot_do_by_itself_goes_step_by_step(
+    monkeypatch: pytest.MonkeyPatch, strategy: Strategy, options: dict[str, Any]
+) -> None:
+    monkeypatch.setattr("beamsplit.search.loop.run_ahead", None)
+    apart, again = both_ways(monkeypatch, PrefixHashModel(20), strategy, max_length=7, end=2, **options)
+    assert again == apart
+
+
+def test_an_heir_of_a_scorer_is_not_run_on_a_gpu_unless_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Heir(LengthNormalised):
+        def bound(self, total: Tensor, length: int, max_length: int) -> Tensor:
+            assert isinstance(length, int)
+            return super().bound(total, length, max_length)
+
+    options = {"max_length": 7, "end": 2, "scorer": Heir()}
+    apart, again = both_ways(monkeypatch, PrefixHashModel(20), BeamSearch(beams=2), **options)
+    assert again == apart
+
+
+@pytest.mark.parametrize("length", [3, 9])
+def test_a_step_that_is_not_certain_is_taken_again_with_care(
+    monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    """And lists are longer from then on: another runner, which goes on from the right beams.
+
+    If that is late, there is room for the steps of its capture all the same.
+    """
+    careful = counted(monkeypatch, "_step_carefully", of=loop._Follower)
+    launched = counted(monkeypatch, "launch")
+    # All beams want the same tokens, and 12 groups take more than the 8 that are listed.
+    model = MarkovModel(torch.randn(60, generator=torch.Generator().manual_seed(0)).expand(60, 60))
+    strategy = DiverseBeamSearch(groups=12, strength=5.0)
+    apart, ahead = both_ways(monkeypatch, model, strategy, max_length=length, end=None)
+    assert ahead == apart
+    assert len(careful) == 2  # the first step always is
+    assert len({id(runner) for runner in launched}) == 2
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 5])
+def test_short_searches(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
+    """A capture takes steps of its own before the first: these find room even in the shortest."""
+    strategy = DiverseBeamSearch(groups=3, beams_per_group=2, strength=3.0)
+    for width in (1, None):
+        options = {"max_length": length, "end": 2, "list_width": width}
+        apart, ahead = both_ways(monkeypatch, PrefixHashModel(40), strategy, **options)
+        assert ahead == apart
+
+
+@pytest.mark.parametrize("scorer", [None, LengthNormalised(alpha=0.7)])
+def test_groups_and_inputs_finish_at_different_times(monkeypatch: pytest.MonkeyPatch, scorer: Any) -> None:
+    """The GPU stops them itself: it is told nothing but where to begin."""
+    told = counted(monkeypatch, "set")
+    strategy = DiverseBeamSearch(groups=4, strength=0.9)
+    options = {"max_length": 20, "end": [2, 5], "scorer": scorer}
+    apart, ahead = both_ways(monkeypatch, PrefixHashModel(8, seed=2), strategy, **options)
+    assert ahead == apart
+    assert len(told) == 1
+    lengths = [[len(h.tokens) for h in found] for found in ahead]
+    assert len({max(each) for each in lengths}) > 1
+    assert any(len(set(each)) > 1 for each in lengths)
+
+
+@pytest.mark.parametrize("time", [1, 3])
+def test_what_is_no_number_is_told_at_the_step_in_which_it_comes(
+    monkeypatch: pytest.MonkeyPatch, time: int
+) -> None:
+    class Broken(PrefixHashModel):
+        def step(self, tokens: Tensor, state: Any) -> Any:
+            logits, state = super().step(tokens, state)
+            return logits.masked_fill((state == self.wrong).unsqueeze(1), torch.nan), state
+
+        wrong: Tensor | int = 0
+
+    model = Broken(20, seed=3)
+    _, state = model.start(INPUTS)
+    (found,) = decode(model, INPUTS[:1], BeamSearch(beams=1), max_length=time, end=None)
+    state = model.select(state, torch.tensor([0]))
+    for token in found[0].tokens:
+        _, state = model.step(torch.tensor([token]), state)
+    model.wrong = state
+    for graphs in ("0", "1"):
+        monkeypatch.setenv("BEAMSPLIT_GRAPHS", graphs)
+        with pytest.raises(ModelError, match="NaN at token 0"):
+            decode(model, INPUTS[:1], BeamSearch(beams=1), max_length=6, end=None)
+
+
+class Remembering:
+    """Has a state with what never changes, what is moved, and what it counts itself."""
+
+    capturable = True
+
+    def __init__(self) -> None:
+        self.table = torch.randn(16, 16, generator=torch.Generator().manual_seed(1))
+
+    def start(self, inputs: list[int]) -> Any:
+        seen = torch.tensor(inputs)
+        state = {"input": seen, "sum": torch.zeros(len(inputs), 16), "steps": torch.zeros(len(inputs), 1)}
+        return self.table[seen], state
+
+    def step(self, tokens: Tensor, state: Any) -> Any:
+        total = state["sum"] * 0.9 + self.table[tokens]
+        logits = total + self.table[state["input"]] + state["steps"].sin()
+        return logits, {"input": state["input"], "sum": total, "steps": state["steps"] + 1}
+
+    def select(self, state: Any, rows: Tensor) -> Any:
+        return {name: values[rows] for name, values in state.items()}
+
+
+def test_states_of_several_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    launched = counted(monkeypatch, "launch")
+    for strategy in STRATEGIES:
+        apart, ahead = both_ways(monkeypatch, Remembering(), strategy, max_length=12, end=3)
+        monkeypatch.setenv("BEAMSPLIT_GRAPHS", "0")
+        for one, other in zip(ahead, apart, strict=True):
+            assert [h.tokens for h in one] == [h.tokens for h in other]
+            assert [h.log_prob for h in one] == pytest.approx([h.log_prob for h in other], abs=1e-5)
+    assert launched
+
+
+def test_a_model_may_write_into_its_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Writing(MarkovModel):
+        def step(self, tokens: Tensor, state: Any) -> Any:
+            logits = super().step(tokens, state)[0].clone()
+            tokens.fill_(99)
+            return logits, state
+
+    model = Writing(torch.randn(12, 12, generator=torch.Generator().manual_seed(1)))
+    apart, ahead = both_ways(monkeypatch, model, BeamSearch(beams=3), max_length=8, end=0)
+    assert ahead == apart
+
+
+def test_a_state_that_changes_without_being_a_tensor_goes_step_by_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Counting(MarkovModel):
+        def step(self, tokens: Tensor, state: Any) -> Any:
+            return super().step(tokens, None)[0], self.after(state)
+
+        after: Any
+
+    launched = counted(monkeypatch, "launch")
+    for after in (lambda state: (state or 0) + 1, lambda state: [state]):
+        model = Counting(torch.eye(12))
+        model.after = after
+        apart, ahead = both_ways(monkeypatch, model, BeamSearch(beams=2), max_length=8, end=0)
+        assert ahead == apart
+    assert not launched
+
+
+def test_log_probabilities_and_guided_logits_go_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Answering(PrefixHashModel):
+        def _logits(self, state: Tensor) -> Any:
+            return self.answer(super()._logits(state).log_softmax(-1))
+
+        answer: Any
+
+    monkeypatch.setattr("beamsplit.search.loop.run_ahead", None)
+    for answer in (LogProbs, lambda logits: Guided(logits, torch.zeros_like(logits))):
+        model = Answering(20)
+        model.answer = answer
+        apart, again = both_ways(monkeypatch, model, BeamSearch(beams=2), max_length=5, end=0)
+        assert again == apart
+
+
+def test_only_who_asks_for_it_runs_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU too, as long as nobody has measured it there."""
+    for device in ("cpu", "cuda", "meta"):
+        for value, wanted in ((None, False), ("0", False), ("1", device != "meta")):
+            monkeypatch.delenv("BEAMSPLIT_GRAPHS", raising=False)
+            if value is not None:
+                monkeypatch.setenv("BEAMSPLIT_GRAPHS", value)
+            assert capturing.are_wanted(torch.device(device)) is wanted
