@@ -1,9 +1,10 @@
 """What a search on vLLM costs, in this process: beside vLLM's own beam search, and beside as many samples.
 
-    .engines/bin/python -m research.benchmarks.engines --model FOLDER --out docs/results/engines.json
-    python -m research.benchmarks.engines --report docs/results/engines.json
+    .engines/bin/python -m research.benchmarks.engines --tiny FOLDER --real FOLDER --out FILE.json
+    python -m research.benchmarks.engines --report FILE.json
 
-Contestants take turns; each number is a median. A step is one token of all beams of all inputs.
+With a tiny model, what is measured is the cost of asking; with a real one, what users see. Contestants take
+turns, and each number is a median. A step is one token of all beams of all inputs.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ SIZES = [  # inputs, beams, tokens of a prompt
     (1, 20, 32),
     (1, 40, 200),
 ]
+REAL_SIZES = [(1, 5, 32), (1, 10, 32), (1, 10, 200), (4, 10, 32), (1, 18, 32)]
+REAL_TURNS, REAL_LENGTH = 5, 12
 USUAL = 20  # log-probabilities that vLLM lists unless it is told otherwise
 
 
@@ -68,7 +71,7 @@ class Counted:
         self.requests = self.tokens = self.computed = 0
 
 
-def contestants(llm: Any, size: Size) -> dict[str, Callable[[], Any]]:
+def contestants(llm: Any, size: Size, length: int) -> dict[str, Callable[[], Any]]:
     import vllm
     from vllm.sampling_params import BeamSearchParams
 
@@ -76,11 +79,11 @@ def contestants(llm: Any, size: Size) -> dict[str, Callable[[], Any]]:
 
     model, prompts = from_vllm(llm), size.prompts()
     given = [{"prompt_token_ids": prompt} for prompt in prompts]
-    sampled = vllm.SamplingParams(n=size.beams, temperature=1.0, max_tokens=LENGTH, ignore_eos=True)
-    own = BeamSearchParams(beam_width=size.beams, max_tokens=LENGTH, ignore_eos=True)
+    sampled = vllm.SamplingParams(n=size.beams, temperature=1.0, max_tokens=length, ignore_eos=True)
+    own = BeamSearchParams(beam_width=size.beams, max_tokens=length, ignore_eos=True)
 
     def search(strategy: Any) -> Any:
-        return decode(model, prompts, strategy, max_length=LENGTH, end=None)
+        return decode(model, prompts, strategy, max_length=length, end=None)
 
     return {
         "beam search": lambda: search(BeamSearch(beams=size.beams)),
@@ -90,24 +93,24 @@ def contestants(llm: Any, size: Size) -> dict[str, Callable[[], Any]]:
     }
 
 
-def measure(llm: Any, size: Size, counted: Counted) -> dict[str, Any]:
+def measure(llm: Any, size: Size, counted: Counted, turns: int, length: int) -> dict[str, Any]:
     """Return milliseconds a step, and what is asked for in a step."""
-    runs = contestants(llm, size)
+    runs = contestants(llm, size, length)
     times: dict[str, list[float]] = {name: [] for name in runs}
     asked: dict[str, dict[str, float]] = {}
-    for turn in range(TURNS + 1):
+    for turn in range(turns + 1):
         for name, run in runs.items():
             llm.reset_prefix_cache()
             counted.reset()
             begin = time.perf_counter()
             run()
             if turn:  # the first warms up
-                times[name].append((time.perf_counter() - begin) * 1000 / LENGTH)
+                times[name].append((time.perf_counter() - begin) * 1000 / length)
             if name in ("beam search", "diverse"):
                 asked[name] = {
-                    "requests": counted.requests / LENGTH,
-                    "tokens": counted.tokens / LENGTH,
-                    "computed": counted.computed / LENGTH,
+                    "requests": counted.requests / length,
+                    "tokens": counted.tokens / length,
+                    "computed": counted.computed / length,
                 }
     return {
         "inputs": size.inputs,
@@ -144,58 +147,54 @@ def exactness(llm: Any, model: Path, size: Size) -> dict[str, Any]:
     }
 
 
-def run(model: Path) -> dict[str, Any]:
+def run(tiny: Path, real: Path) -> dict[str, Any]:
     os.environ.update(VLLM_ENABLE_V1_MULTIPROCESSING="0", VLLM_CPU_KVCACHE_SPACE="1", HF_HUB_OFFLINE="1")
     import vllm
 
-    settings = {"model": str(model), "dtype": "float32", "max_model_len": 256, "enforce_eager": True}
-    found: dict[str, Any] = {
-        "model": model.name,
+    usual = {"dtype": "float32", "max_model_len": 256, "enforce_eager": True}
+    generous = {**usual, "block_size": 32, "max_logprobs": 100}
+    tiny_sizes, real_sizes = (([Size(*size) for size in sizes]) for sizes in (SIZES, REAL_SIZES))
+    cached = vllm.LLM(model=str(tiny), **generous)
+    uncached = vllm.LLM(model=str(tiny), **generous, enable_prefix_caching=False)
+    return {
         "vllm": vllm.__version__,
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
-        "length": LENGTH,
-        "turns": TURNS,
-        "cached": [],
-        "uncached": [],
+        "cached": _measured(cached, tiny_sizes, TURNS, LENGTH),
+        "uncached": _measured(uncached, tiny_sizes, TURNS, LENGTH),
+        "real": _measured(vllm.LLM(model=str(real), **generous), real_sizes, REAL_TURNS, REAL_LENGTH),
+        "exact": [
+            exactness(vllm.LLM(model=str(tiny), **usual), tiny, Size(4, beams, 32)) for beams in (10, 15, 19)
+        ],
     }
-    for name, caching in {"cached": True, "uncached": False}.items():
-        llm = vllm.LLM(**settings, block_size=32, max_logprobs=100, enable_prefix_caching=caching)
-        counted = Counted(llm)
-        for size in SIZES:
-            found[name].append(measure(llm, Size(*size), counted))
-            print(name, size, found[name][-1]["milliseconds"], file=sys.stderr, flush=True)
-    usual = vllm.LLM(**settings)
-    found["exact"] = [exactness(usual, model, Size(4, beams, 32)) for beams in (10, 15, 19)]
+
+
+def _measured(llm: Any, sizes: list[Size], turns: int, length: int) -> list[dict[str, Any]]:
+    counted, found = Counted(llm), []
+    for size in sizes:
+        found.append(measure(llm, size, counted, turns, length))
+        print(size, found[-1]["milliseconds"], file=sys.stderr, flush=True)
     return found
 
 
 def report(found: dict[str, Any]) -> str:
     """Return the tables of the page."""
-    lines = [
-        "| inputs, beams, prompt | beam search | diverse | vLLM's beam search | as many samples |",
-        "|---|---|---|---|---|",
-    ]
-    for row in found["cached"]:
-        times = row["milliseconds"]
-        lines.append(
-            f"| {row['inputs']}, {row['beams']}, {row['prompt']} | "
-            + " | ".join(
-                f"{times[name]:.1f}" for name in ("beam search", "diverse", "vLLM's beam search", "samples")
-            )
-            + " |"
-        )
+    lines = ["SmolLM2-135M in float32:", "", *_times(found["real"])]
+    lines += ["", "A tiny Llama, where nearly all is the cost of asking:", "", *_times(found["cached"])]
     lines += [
         "",
-        "| inputs, beams, prompt | requests a step | their tokens | read, prefix caching on | off |",
+        "What the tiny one was asked for by diverse beam search, in a step:",
+        "",
+        "| inputs, beams, prompt | requests | their tokens | read, prefix caching on | off |",
         "|---|---|---|---|---|",
     ]
     for on, off in zip(found["cached"], found["uncached"], strict=True):
         asked = on["asked"]["diverse"]
-        size = f"{on['inputs']}, {on['beams']}, {on['prompt']}"
         read = f"{asked['computed']:.0f} | {off['asked']['diverse']['computed']:.0f}"
-        lines.append(f"| {size} | {asked['requests']:.0f} | {asked['tokens']:.0f} | {read} |")
+        lines.append(f"| {_size(on)} | {asked['requests']:.0f} | {asked['tokens']:.0f} | {read} |")
     lines += [
+        "",
+        "At the usual limit of 20 log-probabilities:",
         "",
         "| groups | outputs | certified | the same as in transformers | vLLM's own search at this width |",
         "|---|---|---|---|---|",
@@ -208,22 +207,35 @@ def report(found: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _times(rows: list[dict[str, Any]]) -> list[str]:
+    names = ("beam search", "diverse", "vLLM's beam search", "samples")
+    lines = [
+        "| inputs, beams, prompt | beam search | diverse | vLLM's beam search | as many samples |",
+        "|---|---|---|---|---|",
+    ]
+    for row in rows:
+        times = " | ".join(f"{row['milliseconds'][name]:.1f}" for name in names)
+        lines.append(f"| {_size(row)} | {times} |")
+    return lines
+
+
+def _size(row: dict[str, Any]) -> str:
+    return f"{row['inputs']}, {row['beams']}, {row['prompt']}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--model", type=Path, help="a folder with a small model and its tokenizer")
+    parser.add_argument("--tiny", type=Path, help="a folder with a tiny model and its tokenizer")
+    parser.add_argument("--real", type=Path, help="a folder with a real one")
     parser.add_argument("--out", type=Path, help="where to write the figures")
     parser.add_argument("--report", type=Path, help="print the tables of these figures instead")
     given = parser.parse_args()
     if given.report is not None:
         print(report(json.loads(given.report.read_text(encoding="utf-8"))), end="")
         return
-    if given.model is None:
-        parser.error("--model is missing")
-    found = json.dumps(run(given.model), indent=1) + "\n"
-    if given.out is None:
-        print(found, end="")
-    else:
-        given.out.write_text(found, encoding="utf-8")
+    if given.tiny is None or given.real is None or given.out is None:
+        parser.error("give --tiny, --real and --out")
+    given.out.write_text(json.dumps(run(given.tiny, given.real), indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

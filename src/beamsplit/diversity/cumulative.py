@@ -43,6 +43,10 @@ class Cumulative:
         speaks = (earlier.tokens >= 0).unsqueeze(1)
         return (self._decayed(prefix, earlier.beams)[1] * speaks).sum(-1)
 
+    def reach(self, beams: int, length: int) -> int:
+        """Return how many tokens may cost more than `least`, after so many earlier beams."""
+        return beams
+
     def soft_penalty(
         self, tokens: Tensor, prefix: Tensor, earlier: Earlier, similarity: Similarity
     ) -> Tensor:

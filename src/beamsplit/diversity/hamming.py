@@ -26,6 +26,10 @@ class Hamming:
     def penalty(self, tokens: Tensor, prefix: Tensor, earlier: Earlier) -> Tensor:
         return count_equal(tokens, earlier.tokens.unsqueeze(1))
 
+    def reach(self, beams: int, length: int) -> int:
+        """Return how many tokens may cost more than `least`, after so many earlier beams."""
+        return beams
+
     def soft_penalty(
         self, tokens: Tensor, prefix: Tensor, earlier: Earlier, similarity: Similarity
     ) -> Tensor:

@@ -43,6 +43,13 @@ class NGram:
         completes = torch.where(begins, windows[:, None, :, -1], -1)
         return count_equal(tokens, completes)
 
+    def reach(self, beams: int, length: int) -> int:
+        """Return how many tokens may cost something: those that an n-gram of earlier groups ends with.
+
+        Groups hold as many finished sequences as beams.
+        """
+        return 2 * beams * max(length - self.n + 1, 0)
+
     def soft_penalty(
         self, tokens: Tensor, prefix: Tensor, earlier: Earlier, similarity: Similarity
     ) -> Tensor:

@@ -83,6 +83,8 @@ class Diversity(Protocol):
       Where that is high, knowing it keeps candidate lists short. Results do not depend on it.
     - A method `pairs(tokens, prefix)`, if penalties add up over earlier beams: a quicker way to the same
       results where groups pick at the same time. See `Pairs`.
+    - A method `reach(beams, length)`: how many tokens of a step may cost more than `least`, after so many
+      earlier beams of so many tokens. It tells users of short lists how long these would have to be.
     - A method `soft_penalty`, which lets `Embedding` soften the term: see `SoftTerm`.
     """
 

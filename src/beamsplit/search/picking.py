@@ -112,9 +112,11 @@ def _warn_once(frontier: Frontier, selection: Selection) -> None:
             stacklevel=2,
         )
         return
+    sure = frontier.setting.sure_width(frontier.time)
+    enough = "the whole vocabulary would be" if sure is None else f"{sure} would be"
     warnings.warn(
         f"the model's lists of {selection.width} candidates are too short to be certain of step "
         f"{frontier.time}: hypotheses that may differ from an exact search have certified=False "
-        "(longer lists help)",
+        f"({enough} enough in any case)",
         stacklevel=2,
     )

@@ -83,6 +83,16 @@ class Setting:
         """How many hypotheses a group keeps."""
         return pool_size(self.plan, self.options)
 
+    def sure_width(self, time: int) -> int | None:
+        """Return how many candidates make this step certain, whatever has been said; None: all there are."""
+        plan, options = self.plan, self.options
+        reach = getattr(plan.diversity, "reach", None) if plan.penalises else lambda *_: 0
+        if reach is None:
+            return None
+        spoiled: int = reach(plan.beams_per_group * (plan.groups - 1), time + 1)
+        repeats = 0 if options.no_repeat_ngram is None else time
+        return survivors_of(plan, options) + len(options.ends) + spoiled + repeats + 1
+
     def ends(self, tokens: Tensor) -> Tensor:
         """Tell which of these tokens are ends."""
         return torch.isin(tokens, self.end_ids) if self.is_end is None else self.is_end[tokens]
@@ -95,10 +105,14 @@ def pool_size(plan: Plan, options: DecodeOptions) -> int:
 
 def safe_width(plan: Plan, options: DecodeOptions) -> int:
     """Return so many candidates that, with a local term, none beyond them can survive, ties aside."""
-    survivors = plan.rule.survivors(plan.beams_per_group)
-    survivors = max(survivors, pool_size(plan, options) if options.unique else 0)
     penalised = plan.beams_per_group * (plan.groups - 1) if any(plan.strengths) else 0
-    return survivors + len(options.ends) + penalised
+    return survivors_of(plan, options) + len(options.ends) + penalised
+
+
+def survivors_of(plan: Plan, options: DecodeOptions) -> int:
+    """Return how many extensions of one beam can matter."""
+    survivors = plan.rule.survivors(plan.beams_per_group)
+    return max(survivors, pool_size(plan, options) if options.unique else 0)
 
 
 def room_of(plan: Plan, options: DecodeOptions, avoided: int = 0) -> Room:
