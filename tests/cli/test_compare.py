@@ -396,7 +396,7 @@ def test_a_model_of_ones_own(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     assert [each["text"] for each in line["hypotheses"]] == ["b c a", "c a b"]
     assert [each["group"] for each in line["hypotheses"]] == [0, 1]
     assert refusal(capsys, "generate", "xyz") == (
-        "Missing option '--model' / '-m'. (beamsplit generate --help says more)"
+        "--model is missing: give a model, or --engine (beamsplit generate --help says more)"
     )
 
 

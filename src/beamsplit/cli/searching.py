@@ -54,7 +54,7 @@ def _load(name: str | None, device: str | None, chat: ChatOptions, engine: Engin
     if engine.url is not None:
         return engine.connect(name, device, chat.template)
     if name is None:
-        raise ArgumentError("--model is missing: give a model, or --engine")
+        raise click.UsageError("--model is missing: give a model, or --engine")
     return load_model(name, device, chat.template)
 
 
