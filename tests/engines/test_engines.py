@@ -30,6 +30,7 @@ from beamsplit import (
     steps,
 )
 from beamsplit.engines import EngineModel, connect
+from beamsplit.engines.vocabularies import TextVocabulary
 from engines.serving import END, TWINS, VOCABULARY, InProcess, Server, slow
 
 PROMPTS = [[5, 7, 9], [9, 8, 1], [30, 31, 5]]
@@ -176,6 +177,7 @@ def test_a_limit_is_learned_from_a_refusal() -> None:
         assert len(said) == 1
         counts = [body["logprobs"] for body in server.asked]
         assert [count for count in counts if count > 20] == [42]  # refused once, and never asked for again
+        assert len(counts) == 4 + 1 + 4  # and no list is asked for again that cannot get longer
     assert not all(each.certified for list_ in found for each in list_)
     whole = decode(InProcess(), PROMPTS, DiverseBeamSearch(groups=40, strength=9.0), max_length=4, end=END)
     for ours, theirs in zip(found, whole, strict=True):
@@ -265,6 +267,15 @@ def test_texts_alone_are_searched_and_nothing_is_certified() -> None:
     texts = [[f" {token}" for token in each.tokens if token != END] for each in expected]
     if not any(token in TWINS for each in expected for token in each.tokens):
         assert [each.text for each in found] == ["".join(said) for said in texts]
+
+
+def test_texts_are_numbered_and_ends_are_not_shown() -> None:
+    vocabulary = TextVocabulary(["</s>", ""])
+    assert vocabulary.end == [0, 1]
+    said = tuple(vocabulary.number(text) for text in ("un", " deux", "un", "</s>"))
+    assert said == (2, 3, 2, 0)
+    assert vocabulary.to_text(said) == "un deuxun"
+    assert vocabulary.spell(said) == "un deuxun</s>"
 
 
 def test_an_engine_of_texts_that_is_taken_for_another_says_so(vllm: Server) -> None:

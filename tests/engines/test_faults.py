@@ -20,7 +20,8 @@ import pytest
 from beamsplit import ArgumentError, BeamSearch, DiverseBeamSearch, EngineError, decode, decode_async
 from beamsplit.engines import Candidates, EngineModel, Patience, connect
 from beamsplit.engines.candidates import stack_candidates
-from beamsplit.engines.http import KEY_VARIABLE, Client
+from beamsplit.engines.http import KEY_VARIABLE, Client, gather
+from beamsplit.engines.running import InBackground
 from engines.serving import (
     END,
     Fault,
@@ -214,6 +215,13 @@ def test_a_token_that_the_engine_has_drawn_itself_bounds_nothing(server: Server,
     assert found_by(model) == found_by(InProcess())
 
 
+def test_a_list_is_bounded_by_the_last_that_was_asked_for() -> None:
+    listed = {9: -50.0, 1: -0.7, 2: -1.2, 3: -2.5}
+    assert Candidates.of(listed, 2) == Candidates((1, 2), (-0.7, -1.2), rest=-1.2)
+    assert Candidates.of(listed, 9) == Candidates((1, 2, 3, 9), (-0.7, -1.2, -2.5, -50.0), rest=-50.0)
+    assert Candidates.of(listed, 2, complete=False).rest == 0.0
+
+
 def test_what_engines_write_for_minus_infinity_is_no_candidate() -> None:
     lists = stack_candidates([Candidates.of({4: -0.1, 7: -9999.0}, 2), Candidates.of({1: -2.0}, 2)])
     assert lists.log_prob.tolist() == [[pytest.approx(-0.1), -float("inf")], [-2.0, -float("inf")]]
@@ -342,6 +350,43 @@ def test_one_failure_gives_up_the_other_requests(server: Server) -> None:
             decode(model, [[5], [6], [7], [8]], BeamSearch(beams=1), max_length=5)
         time.sleep(0.5)
         assert len(server.asked) == 4  # and no second step
+
+
+def test_what_is_given_up_is_cancelled() -> None:
+    given_up = []
+
+    async def wait() -> None:
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            given_up.append(True)
+            raise
+
+    async def fail() -> None:
+        await asyncio.sleep(0.01)
+        raise EngineError("no")
+
+    with pytest.raises(EngineError):
+        asyncio.run(gather([wait(), fail(), wait()]))
+    assert given_up == [True, True]
+
+
+def test_work_in_the_background_is_cancelled_with_its_caller() -> None:
+    cancelled = threading.Event()
+
+    async def work() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    runner = InBackground()
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(work())
+    assert cancelled.wait(10)
+    runner.close()
 
 
 PROGRAM = """
