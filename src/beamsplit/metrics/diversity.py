@@ -11,7 +11,7 @@ import functools
 import hashlib
 import math
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
@@ -20,10 +20,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-import beamsplit
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
-from beamsplit.metrics.base import Example, mean_of
+from beamsplit.metrics.base import Example, lists_of, mean_of, ratio, signed
 from beamsplit.metrics.coco import need
 from beamsplit.ngrams import distinct_ratio, ngrams
 
@@ -92,8 +91,7 @@ class DistinctN:
 
     def __post_init__(self) -> None:
         checks.at_least("n", self.n, 1)
-        if self.of not in ("list", "corpus"):
-            raise ArgumentError(f"of must be 'list' or 'corpus', not {checks.short_repr(self.of)}")
+        check_of(self.of)
 
     @property
     def name(self) -> str:
@@ -101,7 +99,7 @@ class DistinctN:
 
     @property
     def signature(self) -> str:
-        return _signed("distinct", n=self.n, of=self.of, tok=self.words.signature)
+        return signed("distinct", n=self.n, of=self.of, tok=self.words.signature)
 
     @property
     def resamples(self) -> bool:
@@ -109,15 +107,15 @@ class DistinctN:
         return self.of == "list"
 
     def statistics(self, examples: Sequence[Example]) -> Tensor:
-        lists = [[self.words(text) for text in texts] for texts in _lists(self, examples)]
+        lists = [[self.words(text) for text in texts] for texts in lists_of(self, examples)]
         if self.of == "list":
             return mean_of([distinct_ratio(texts, self.n) for texts in lists])
         grams = [{gram for words in texts for gram in ngrams(words, self.n)} for texts in lists]
         totals = [sum(map(len, texts)) for texts in lists]
-        return torch.tensor([_count_new(grams), totals], dtype=torch.double).T
+        return torch.tensor([count_new(grams), totals], dtype=torch.double).T
 
     def score(self, total: Tensor) -> Tensor:
-        return _ratio(total)
+        return ratio(total)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,15 +130,15 @@ class MeanLength:
 
     @property
     def signature(self) -> str:
-        return _signed("length", tok=self.words.signature)
+        return signed("length", tok=self.words.signature)
 
     def statistics(self, examples: Sequence[Example]) -> Tensor:
-        lists = list(_lists(self, examples))
+        lists = list(lists_of(self, examples))
         lengths = [sum(len(self.words(text)) for text in texts) for texts in lists]
         return torch.tensor([lengths, list(map(len, lists))], dtype=torch.double).T
 
     def score(self, total: Tensor) -> Tensor:
-        return _ratio(total)
+        return ratio(total)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,14 +151,14 @@ class TopLogProb:
 
     @property
     def signature(self) -> str:
-        return _signed("top_log_prob")
+        return signed("top_log_prob")
 
     def statistics(self, examples: Sequence[Example]) -> Tensor:
-        lists = enumerate(_lists(self, examples))
+        lists = enumerate(lists_of(self, examples))
         return mean_of([_first_log_prob(examples[row], f"examples[{row}]") for row, _ in lists])
 
     def score(self, total: Tensor) -> Tensor:
-        return _ratio(total)
+        return ratio(total)
 
 
 # Beyond the paper
@@ -181,14 +179,14 @@ class UniqueFraction:
 
     @property
     def signature(self) -> str:
-        return _signed("unique", tok=self.words.signature)
+        return signed("unique", tok=self.words.signature)
 
     def statistics(self, examples: Sequence[Example]) -> Tensor:
-        lists = _lists(self, examples)
+        lists = lists_of(self, examples)
         return mean_of([len({self.words(text) for text in texts}) / len(texts) for texts in lists])
 
     def score(self, total: Tensor) -> Tensor:
-        return _ratio(total)
+        return ratio(total)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,13 +209,13 @@ class SelfBLEU:
     def signature(self) -> str:
         parts = dict(part.split(":", 1) for part in str(self._bleu.get_signature()).split("|"))
         kept = {key: parts[key] for key in ("case", "eff", "tok", "smooth")}
-        return _signed("self_bleu", n=self.n, **kept, sacrebleu=parts["version"])
+        return signed("self_bleu", n=self.n, **kept, sacrebleu=parts["version"])
 
     def statistics(self, examples: Sequence[Example]) -> Tensor:
-        return mean_of([_mean_self_bleu(self._bleu, texts) for texts in _lists(self, examples)])
+        return mean_of([_mean_self_bleu(self._bleu, texts) for texts in lists_of(self, examples)])
 
     def score(self, total: Tensor) -> Tensor:
-        return _ratio(total)
+        return ratio(total)
 
     @functools.cached_property
     def _bleu(self) -> BLEU:
@@ -311,13 +309,13 @@ class Vendi:
 
     @property
     def signature(self) -> str:
-        return _signed("vendi", kernel=self.kernel.signature)
+        return signed("vendi", kernel=self.kernel.signature)
 
     def statistics(self, examples: Sequence[Example]) -> Tensor:
-        return mean_of([_vendi(self.kernel(texts), len(texts)) for texts in _lists(self, examples)])
+        return mean_of([_vendi(self.kernel(texts), len(texts)) for texts in lists_of(self, examples)])
 
     def score(self, total: Tensor) -> Tensor:
-        return _ratio(total)
+        return ratio(total)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -339,13 +337,13 @@ class EmbeddingSpread:
 
     @property
     def signature(self) -> str:
-        return _signed("embedding_spread", kernel=self._kernel.signature)
+        return signed("embedding_spread", kernel=self._kernel.signature)
 
     def statistics(self, examples: Sequence[Example]) -> Tensor:
-        return mean_of([_spread(self._kernel(texts)) for texts in _lists(self, examples)])
+        return mean_of([_spread(self._kernel(texts)) for texts in lists_of(self, examples)])
 
     def score(self, total: Tensor) -> Tensor:
-        return _ratio(total)
+        return ratio(total)
 
     @functools.cached_property
     def _kernel(self) -> VectorCosine:
@@ -355,35 +353,17 @@ class EmbeddingSpread:
 # Helpers
 
 
-class _Named(Protocol):
-    @property
-    def name(self) -> str: ...
-
-
-def _signed(kind: str, **parts: object) -> str:
-    settings = [f"{key}:{value}" for key, value in parts.items()]
-    return "|".join([kind, *settings, f"version:{beamsplit.__version__}"])
-
-
-def _lists(metric: _Named, examples: Sequence[Example]) -> Iterator[tuple[str, ...]]:
-    for row, example in enumerate(examples):
-        if not example.hypotheses:
-            raise ArgumentError(
-                f"examples[{row}] has no hypotheses: {metric.name} needs one or more, so leave this input out"
-            )
-        yield example.hypotheses
-
-
-def _ratio(total: Tensor) -> Tensor:
-    """Return means from sums of [value, count]. The count is 0 only if the value is 0 too."""
-    return total[..., 0] / total[..., 1].clamp(min=1)
+def check_of(of: str) -> None:
+    """Raise if this is not what a metric can be of."""
+    if of not in ("list", "corpus"):
+        raise ArgumentError(f"of must be 'list' or 'corpus', not {checks.short_repr(of)}")
 
 
 def _is_not_punctuation(character: str) -> bool:
     return unicodedata.category(character)[0] not in "PS"  # punctuation and symbols, in any script
 
 
-def _count_new(sets: Sequence[set[Gram]]) -> list[int]:
+def count_new(sets: Sequence[set[Gram]]) -> list[int]:
     """Return, for each set, the number of members that are in no set before it."""
     seen: set[Gram] = set()
     found = []
