@@ -25,6 +25,7 @@ from beamsplit.metrics.diversity import (
 )
 from beamsplit.metrics.oracle import ExpectedBest, Oracle, Top1, mbr_order, oracles
 from beamsplit.metrics.quality import Bleu4, ChrF, CiderD, Meteor, RougeL, SentenceBLEU, Spice, Unavailable
+from beamsplit.metrics.repetition import CompressionRatio, ExpectationAdjustedDistinct, SelfRepetition
 from beamsplit.metrics.significance import Comparison, Interval, compare, interval
 
 __all__ = [
@@ -32,9 +33,11 @@ __all__ = [
     "ChrF",
     "CiderD",
     "Comparison",
+    "CompressionRatio",
     "DistinctN",
     "EmbeddingSpread",
     "Example",
+    "ExpectationAdjustedDistinct",
     "ExpectedBest",
     "Interval",
     "Kernel",
@@ -46,6 +49,7 @@ __all__ = [
     "RougeL",
     "Score",
     "SelfBLEU",
+    "SelfRepetition",
     "SentenceBLEU",
     "Spice",
     "TextMetric",
