@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 import beamsplit
+from beamsplit import checks
 from beamsplit.errors import ArgumentError
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Metric",
     "Score",
     "TextMetric",
+    "check_name",
     "lists_of",
     "mean_of",
     "measure",
@@ -141,6 +143,14 @@ def signed(kind: str, **parts: object) -> str:
 class _Named(Protocol):
     @property
     def name(self) -> str: ...
+
+
+def check_name(what: str, name: object) -> None:
+    """Raise if this cannot stand for a function in a signature. A function cannot tell which one it is."""
+    if not isinstance(name, str) or not name or "|" in name:
+        raise ArgumentError(
+            f"name must say in a few words, without a bar, what {what} is, not {checks.short_repr(name)}"
+        )
 
 
 def lists_of(metric: _Named, examples: Sequence[Example]) -> Iterator[tuple[str, ...]]:

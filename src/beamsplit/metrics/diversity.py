@@ -11,7 +11,7 @@ import functools
 import hashlib
 import math
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
@@ -36,6 +36,7 @@ __all__ = [
     "MeanLength",
     "NGramCosine",
     "SelfBLEU",
+    "Spread",
     "TopLogProb",
     "UniqueFraction",
     "VectorCosine",
@@ -277,10 +278,7 @@ class VectorCosine:
 
     def __call__(self, texts: Sequence[str]) -> Tensor:
         lists = [self.words(text) for text in texts]
-        unit = torch.nn.functional.normalize(torch.stack([self._mean(words) for words in lists]), dim=1)
-        unknown = (unit == 0).all(1)
-        copies = torch.tensor([[a == b for a in lists] for b in lists]) & unknown
-        return (unit @ unit.T).masked_fill(copies, 1.0)
+        return cosine_of(torch.stack([self._mean(words) for words in lists]), lists)
 
     def _mean(self, words: Gram) -> Tensor:
         rows, matrix = self._table
@@ -318,9 +316,39 @@ class Vendi:
         return ratio(total)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """One minus the similarity of two texts: the mean over pairs of texts, then over lists.
+
+    A list of one has 0. With a cosine it is the usual pairwise distance of embeddings. It does not see
+    whether a list has two distant groups of copies or texts that are all a little apart; `Vendi` does.
+    """
+
+    kernel: Kernel
+
+    @property
+    def name(self) -> str:
+        return "spread"
+
+    @property
+    def signature(self) -> str:
+        return signed("spread", kernel=self.kernel.signature)
+
+    def statistics(self, examples: Sequence[Example]) -> Tensor:
+        return mean_of([_spread(self._similarity(texts)) for texts in lists_of(self, examples)])
+
+    def score(self, total: Tensor) -> Tensor:
+        return ratio(total)
+
+    def _similarity(self, texts: Sequence[str]) -> Tensor:
+        similarity = self.kernel(texts)
+        check_similarity(similarity, len(texts))
+        return similarity
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EmbeddingSpread:
-    """One minus the cosine of mean word vectors: the mean over pairs of texts, then over lists.
+    """One minus the cosine of mean word vectors: `Spread` by `VectorCosine`, under a name of its own.
 
     It is 0 if all vectors have one direction, 1 if they are at right angles, and more if they are opposed.
     """
@@ -440,8 +468,16 @@ def _count_table(grams: Sequence[Sequence[Gram]]) -> NDArray[np.int64]:
     return flat.reshape(len(grams), len(columns))
 
 
+def cosine_of(vectors: Tensor, things: Sequence[Hashable]) -> Tensor:
+    """Return the cosines of vectors [n dim] of things: [n n]. Where one is zero, only copies are alike."""
+    unit = torch.nn.functional.normalize(vectors, dim=1)
+    unknown = (unit == 0).all(1)
+    copies = torch.tensor([[a == b for a in things] for b in things]) & unknown
+    return (unit @ unit.T).masked_fill(copies, 1.0)
+
+
 def _vendi(similarity: Tensor, texts: int) -> float:
-    _check_similarity(similarity, texts)
+    check_similarity(similarity, texts)
     values = torch.linalg.eigvalsh(similarity.double() / texts)
     if values[0] < -1e-6:
         raise ArgumentError(
@@ -451,7 +487,7 @@ def _vendi(similarity: Tensor, texts: int) -> float:
     return float(torch.special.entr(values.clamp(min=0)).sum().exp())
 
 
-def _check_similarity(similarity: Tensor, texts: int) -> None:
+def check_similarity(similarity: Tensor, texts: int) -> None:
     if list(similarity.shape) != [texts, texts]:
         raise ArgumentError(
             f"kernel must give [{texts} {texts}] for {texts} texts, not {list(similarity.shape)}"
