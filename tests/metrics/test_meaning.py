@@ -80,6 +80,7 @@ def called(metric: Metric) -> str:
         ),
         (SimilarBy(kernel=Line(), threshold=0), ("0", "1", "2", "3", "1.5", "2.5"), [0, 0, 1, 1, 1, 1]),
         (SimilarBy(kernel=Line(), threshold=0.25), ("0", "0.75", "1.5", "0.5"), [0, 0, 1, 0]),
+        (SimilarBy(kernel=Line(), threshold=1.5), ("0", "1", "0"), [0, 1, 0]),  # beyond any similarity
         (SimilarBy(kernel=NGramCosine(), threshold=1), ("a b c", "a b", "a b c"), [0, 1, 0]),
         (SameBy(same=lambda a, b: False, name="never"), ("a", "b", "a"), [0, 1, 0]),  # copies are the same
         (LETTER, ("x",), [0]),
