@@ -45,6 +45,15 @@ def test_the_examples_about_pictures_run() -> None:
     assert "as it grows" in names["so_far"]
 
 
+def test_the_examples_about_meaning_run(capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.split("## Meaning and checks")[1], re.DOTALL)
+    exec(code, {})
+    printed = capsys.readouterr().out.splitlines()
+    promised = [line.partition("# ")[2] for line in code.splitlines() if line.startswith("print")]
+    for number, value in zip(printed, promised, strict=True):
+        assert number.startswith(value.removesuffix("..."))
+
+
 def test_the_examples_about_files_run() -> None:
     page = (DOCS / "decode.md").read_text(encoding="utf-8")
     names: dict[str, Any] = {}

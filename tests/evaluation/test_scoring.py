@@ -270,6 +270,9 @@ def test_each_figure_of_lists_can_be_asked_for_alone(name: str, tmp_path: Path) 
     got = found(experiment(lists=(name,), distinct=(1, 3)), tmp_path, A=[likely])
     names = {
         "distinct": [f"{of}_distinct_{n}" for of in ("list", "corpus") for n in (1, 3)],
+        "ead": [f"{of}_ead_{n}" for of in ("list", "corpus") for n in (1, 3)],
+        "compression": ["list_compression", "corpus_compression"],
+        "self-repetition": ["list_self_repetition_4", "corpus_self_repetition_4"],
         "self-bleu": ["self_bleu_4"],
         "spread": ["embedding_spread"],
         "log-prob": ["top_log_prob"],

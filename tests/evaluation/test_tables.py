@@ -114,6 +114,9 @@ def test_of_equals_all_are_bold_and_one_alone_is_not() -> None:
         ("vendi", (2.001, 2.004, 2.006), ["2.00", "2.00", "**2.01**"]),
         ("vendi", (2.001, 2.004, 1.996), ["**2.00**"] * 3),
         ("self_bleu_4", (2.001, 2.004, 2.006), ["**2.00**", "**2.00**", "2.01"]),
+        ("list_compression", (2.001, 2.004, 2.006), ["**2.00**", "**2.00**", "2.01"]),
+        ("corpus_self_repetition_4", (2.001, 2.004, 2.006), ["**2.00**", "**2.00**", "2.01"]),
+        ("list_ead_2", (0.991, 0.9914, 0.9921), ["0.991", "0.991", "**0.992**"]),
         ("unique", (0.991, 0.9914, 0.9921), ["0.991", "0.991", "**0.992**"]),
         ("corpus_distinct_2", (0.12341, 0.12344, 0.12), ["**12.34**", "**12.34**", "12.00"]),
     ],
@@ -133,6 +136,8 @@ def test_what_looks_equal_is_equal(column: str, values: tuple[float, ...], shown
         ("unique", "0.123"),
         ("embedding_spread", "0.123"),
         ("corpus_distinct_2", "12.35"),  # in percent
+        ("corpus_ead_2", "12.35"),
+        ("corpus_compression", "0.12"),
     ],
 )
 def test_digits(column: str, shown: str) -> None:
@@ -149,6 +154,10 @@ def test_digits(column: str, shown: str) -> None:
         ("oracle_own_metric@5", "own_metric @5"),
         ("list_distinct_3", "distinct-3"),
         ("corpus_distinct_3", "corpus distinct-3, %"),
+        ("list_ead_2", "EAD-2"),
+        ("corpus_ead_2", "corpus EAD-2, %"),
+        ("list_compression", "compression"),
+        ("corpus_self_repetition_4", "corpus self-repetition"),
         ("self_bleu_4", "self-BLEU"),
         ("top_log_prob", "top log-prob"),
         ("length", "words"),

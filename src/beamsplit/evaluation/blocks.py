@@ -54,10 +54,14 @@ NAMES = {
     "self_bleu_4": "self-BLEU",
     "vendi": "Vendi",
     "embedding_spread": "spread",
+    "compression": "compression",
+    "self_repetition_4": "self-repetition",
     "length": "words",
     "top_log_prob": "top log-prob",
 }
-LOWER = ("self_bleu_4",)  # is better
+LOWER = ("self_bleu_4", "compression", "self_repetition_4")  # is better, of a list and of the corpus
+COUNTED = {"distinct": "distinct", "ead": "EAD"}
+"""What has a figure for each size of n-grams: `list_ead_2` is EAD-2."""
 NEITHER = ("length",)
 BY = {
     "people": "complexity, as people found it",
@@ -374,7 +378,7 @@ def _rows(
 def _best(column: str, by_method: Mapping[str, Any]) -> str | None:
     if column in NEITHER or len(by_method) == 1:
         return None
-    choose: Callable[..., float] = min if column in LOWER else max
+    choose: Callable[..., float] = min if _kind(column) in LOWER else max
     return _shown(column, choose(figure["value"] for figure in by_method.values()))
 
 
@@ -383,12 +387,18 @@ def _is_beyond_chance(against: Mapping[str, float], items: int) -> bool:
 
 
 def _shown(column: str, value: float) -> str:
-    # Over a corpus the numbers are small: in percent, as the paper's seem to be.
-    return f"{value * (100 if 'corpus' in column else 1):.{_digits(column)}f}"
+    return f"{value * (100 if _is_percent(column) else 1):.{_digits(column)}f}"
+
+
+def _is_percent(column: str) -> bool:
+    # Shares of a corpus are small: in percent, as the paper's seem to be.
+    return column.startswith("corpus_") and _kind(column).rpartition("_")[0] in COUNTED
 
 
 def _digits(column: str) -> int:
-    return 3 if any(name in column for name in ("list_distinct", "cider", "unique", "spread")) else 2
+    return (
+        3 if any(name in column for name in ("list_distinct", "list_ead", "cider", "unique", "spread")) else 2
+    )
 
 
 def title(column: str) -> str:
@@ -396,11 +406,18 @@ def title(column: str) -> str:
     if "@" in column:
         name, k = column.removeprefix("oracle_").split("@")
         return f"{_name(name)} {'top-1' if k == '1' else '@' + k}"
-    for of in ("list", "corpus"):
-        if column.startswith(f"{of}_distinct_"):
-            n = column.rsplit("_", 1)[1]
-            return f"corpus distinct-{n}, %" if of == "corpus" else f"distinct-{n}"
-    return NAMES.get(column, column.replace("_", " "))
+    kind = _kind(column)
+    counted, _, n = kind.rpartition("_")
+    if kind not in NAMES and counted not in COUNTED:
+        return column.replace("_", " ")
+    name = NAMES.get(kind) or f"{COUNTED[counted]}-{n}"
+    corpus = "corpus " if column.startswith("corpus_") else ""
+    return f"{corpus}{name}{', %' if _is_percent(column) else ''}"
+
+
+def _kind(column: str) -> str:
+    """Return which figure a column has, whether of lists or of the corpus."""
+    return column.removeprefix("list_").removeprefix("corpus_")
 
 
 def _name(metric: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -38,14 +39,21 @@ TEXT_METRICS: dict[str, Callable[[], TextMetric]] = {
 }
 """Metrics of single texts, by name."""
 
+_WHOLES: tuple[Literal["list", "corpus"], ...] = ("list", "corpus")
+
 LIST_METRICS: dict[str, Callable[[Experiment], list[Metric]]] = {
-    "distinct": lambda of: [DistinctN(n=n, of=whole) for whole in ("list", "corpus") for n in of.distinct],
+    "distinct": lambda of: [DistinctN(n=n, of=whole) for whole in _WHOLES for n in of.distinct],
     "unique": lambda _: [metrics.UniqueFraction()],
     "self-bleu": lambda _: [metrics.SelfBLEU()],
     "vendi": lambda _: [metrics.Vendi()],
     "spread": lambda _: [
         metrics.EmbeddingSpread(vectors=storage.english_vectors(), words=metrics.Words(lower=True))
     ],
+    "ead": lambda of: [
+        metrics.ExpectationAdjustedDistinct(n=n, of=whole) for whole in _WHOLES for n in of.distinct
+    ],
+    "compression": lambda _: [metrics.CompressionRatio(of=whole) for whole in _WHOLES],
+    "self-repetition": lambda _: [metrics.SelfRepetition(of=whole) for whole in _WHOLES],
     "length": lambda _: [metrics.MeanLength()],
     "log-prob": lambda _: [metrics.TopLogProb()],
 }

@@ -9,6 +9,7 @@ A metric is anything with a `name`, a `signature`, `statistics` and `score`: see
 """
 
 from beamsplit.metrics.base import Example, Metric, Score, TextMetric, mean_of, measure, resamples
+from beamsplit.metrics.checking import Checked, PassAtK, TextScore
 from beamsplit.metrics.diversity import (
     DistinctN,
     EmbeddingSpread,
@@ -16,6 +17,7 @@ from beamsplit.metrics.diversity import (
     MeanLength,
     NGramCosine,
     SelfBLEU,
+    Spread,
     TopLogProb,
     UniqueFraction,
     VectorCosine,
@@ -23,18 +25,27 @@ from beamsplit.metrics.diversity import (
     Vendi,
     Words,
 )
+from beamsplit.metrics.embedding import EncoderCosine
+from beamsplit.metrics.meaning import Classes, DistinctK, SameBy, SemanticEntropy, SimilarBy, UtilityK
 from beamsplit.metrics.oracle import ExpectedBest, Oracle, Top1, mbr_order, oracles
 from beamsplit.metrics.quality import Bleu4, ChrF, CiderD, Meteor, RougeL, SentenceBLEU, Spice, Unavailable
+from beamsplit.metrics.repetition import CompressionRatio, ExpectationAdjustedDistinct, SelfRepetition
 from beamsplit.metrics.significance import Comparison, Interval, compare, interval
 
 __all__ = [
     "Bleu4",
+    "Checked",
     "ChrF",
     "CiderD",
+    "Classes",
     "Comparison",
+    "CompressionRatio",
+    "DistinctK",
     "DistinctN",
     "EmbeddingSpread",
+    "EncoderCosine",
     "Example",
+    "ExpectationAdjustedDistinct",
     "ExpectedBest",
     "Interval",
     "Kernel",
@@ -43,16 +54,24 @@ __all__ = [
     "Metric",
     "NGramCosine",
     "Oracle",
+    "PassAtK",
     "RougeL",
+    "SameBy",
     "Score",
     "SelfBLEU",
+    "SelfRepetition",
+    "SemanticEntropy",
     "SentenceBLEU",
+    "SimilarBy",
     "Spice",
+    "Spread",
     "TextMetric",
+    "TextScore",
     "Top1",
     "TopLogProb",
     "Unavailable",
     "UniqueFraction",
+    "UtilityK",
     "VectorCosine",
     "Vectors",
     "Vendi",

@@ -7,13 +7,15 @@ of the inputs, and the thousand scores of a bootstrap, cost next to nothing. Eve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
+import beamsplit
+from beamsplit import checks
 from beamsplit.errors import ArgumentError
 
 __all__ = [
@@ -22,10 +24,14 @@ __all__ = [
     "Metric",
     "Score",
     "TextMetric",
+    "check_name",
+    "lists_of",
     "mean_of",
     "measure",
+    "ratio",
     "resamples",
     "score_of",
+    "signed",
 ]
 
 
@@ -117,3 +123,41 @@ def mean_of(values: Sequence[float]) -> Tensor:
     """Return the statistics of a mean: [examples 2], a value and a one each. Its score is their ratio."""
     column = torch.tensor(values, dtype=torch.double)
     return torch.stack([column, torch.ones_like(column)], 1)
+
+
+def ratio(total: Tensor) -> Tensor:
+    """Return means from sums of [value, count]. The count is 0 only if the value is 0 too."""
+    return total[..., 0] / total[..., 1].clamp(min=1)
+
+
+def signed(kind: str, **parts: object) -> str:
+    """Return the signature of a metric of this kind with these settings.
+
+    >>> signed("distinct", n=2).rpartition("|")[0]
+    'distinct|n:2'
+    """
+    settings = [f"{key}:{value}" for key, value in parts.items()]
+    return "|".join([kind, *settings, f"version:{beamsplit.__version__}"])
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+def check_name(what: str, name: object) -> None:
+    """Raise if this cannot stand for a function in a signature. A function cannot tell which one it is."""
+    if not isinstance(name, str) or not name or "|" in name:
+        raise ArgumentError(
+            f"name must say in a few words, without a bar, what {what} is, not {checks.short_repr(name)}"
+        )
+
+
+def lists_of(metric: _Named, examples: Sequence[Example]) -> Iterator[tuple[str, ...]]:
+    """Yield the texts of each example. Raise if one has none, by which nothing can be measured."""
+    for row, example in enumerate(examples):
+        if not example.hypotheses:
+            raise ArgumentError(
+                f"examples[{row}] has no hypotheses: {metric.name} needs one or more, so leave this input out"
+            )
+        yield example.hypotheses

@@ -11,7 +11,7 @@ import functools
 import hashlib
 import math
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
@@ -20,10 +20,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-import beamsplit
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
-from beamsplit.metrics.base import Example, mean_of
+from beamsplit.metrics.base import Example, lists_of, mean_of, ratio, signed
 from beamsplit.metrics.coco import need
 from beamsplit.ngrams import distinct_ratio, ngrams
 
@@ -37,6 +36,7 @@ __all__ = [
     "MeanLength",
     "NGramCosine",
     "SelfBLEU",
+    "Spread",
     "TopLogProb",
     "UniqueFraction",
     "VectorCosine",
@@ -92,8 +92,7 @@ class DistinctN:
 
     def __post_init__(self) -> None:
         checks.at_least("n", self.n, 1)
-        if self.of not in ("list", "corpus"):
-            raise ArgumentError(f"of must be 'list' or 'corpus', not {checks.short_repr(self.of)}")
+        check_of(self.of)
 
     @property
     def name(self) -> str:
@@ -101,7 +100,7 @@ class DistinctN:
 
     @property
     def signature(self) -> str:
-        return _signed("distinct", n=self.n, of=self.of, tok=self.words.signature)
+        return signed("distinct", n=self.n, of=self.of, tok=self.words.signature)
 
     @property
     def resamples(self) -> bool:
@@ -109,15 +108,15 @@ class DistinctN:
         return self.of == "list"
 
     def statistics(self, examples: Sequence[Example]) -> Tensor:
-        lists = [[self.words(text) for text in texts] for texts in _lists(self, examples)]
+        lists = [[self.words(text) for text in texts] for texts in lists_of(self, examples)]
         if self.of == "list":
             return mean_of([distinct_ratio(texts, self.n) for texts in lists])
         grams = [{gram for words in texts for gram in ngrams(words, self.n)} for texts in lists]
         totals = [sum(map(len, texts)) for texts in lists]
-        return torch.tensor([_count_new(grams), totals], dtype=torch.double).T
+        return torch.tensor([count_new(grams), totals], dtype=torch.double).T
 
     def score(self, total: Tensor) -> Tensor:
-        return _ratio(total)
+        return ratio(total)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,15 +131,15 @@ class MeanLength:
 
     @property
     def signature(self) -> str:
-        return _signed("length", tok=self.words.signature)
+        return signed("length", tok=self.words.signature)
 
     def statistics(self, examples: Sequence[Example]) -> Tensor:
-        lists = list(_lists(self, examples))
+        lists = list(lists_of(self, examples))
         lengths = [sum(len(self.words(text)) for text in texts) for texts in lists]
         return torch.tensor([lengths, list(map(len, lists))], dtype=torch.double).T
 
     def score(self, total: Tensor) -> Tensor:
-        return _ratio(total)
+        return ratio(total)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,14 +152,14 @@ class TopLogProb:
 
     @property
     def signature(self) -> str:
-        return _signed("top_log_prob")
+        return signed("top_log_prob")
 
     def statistics(self, examples: Sequence[Example]) -> Tensor:
-        lists = enumerate(_lists(self, examples))
+        lists = enumerate(lists_of(self, examples))
         return mean_of([_first_log_prob(examples[row], f"examples[{row}]") for row, _ in lists])
 
     def score(self, total: Tensor) -> Tensor:
-        return _ratio(total)
+        return ratio(total)
 
 
 # Beyond the paper
@@ -181,14 +180,14 @@ class UniqueFraction:
 
     @property
     def signature(self) -> str:
-        return _signed("unique", tok=self.words.signature)
+        return signed("unique", tok=self.words.signature)
 
     def statistics(self, examples: Sequence[Example]) -> Tensor:
-        lists = _lists(self, examples)
+        lists = lists_of(self, examples)
         return mean_of([len({self.words(text) for text in texts}) / len(texts) for texts in lists])
 
     def score(self, total: Tensor) -> Tensor:
-        return _ratio(total)
+        return ratio(total)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,13 +210,13 @@ class SelfBLEU:
     def signature(self) -> str:
         parts = dict(part.split(":", 1) for part in str(self._bleu.get_signature()).split("|"))
         kept = {key: parts[key] for key in ("case", "eff", "tok", "smooth")}
-        return _signed("self_bleu", n=self.n, **kept, sacrebleu=parts["version"])
+        return signed("self_bleu", n=self.n, **kept, sacrebleu=parts["version"])
 
     def statistics(self, examples: Sequence[Example]) -> Tensor:
-        return mean_of([_mean_self_bleu(self._bleu, texts) for texts in _lists(self, examples)])
+        return mean_of([_mean_self_bleu(self._bleu, texts) for texts in lists_of(self, examples)])
 
     def score(self, total: Tensor) -> Tensor:
-        return _ratio(total)
+        return ratio(total)
 
     @functools.cached_property
     def _bleu(self) -> BLEU:
@@ -279,10 +278,7 @@ class VectorCosine:
 
     def __call__(self, texts: Sequence[str]) -> Tensor:
         lists = [self.words(text) for text in texts]
-        unit = torch.nn.functional.normalize(torch.stack([self._mean(words) for words in lists]), dim=1)
-        unknown = (unit == 0).all(1)
-        copies = torch.tensor([[a == b for a in lists] for b in lists]) & unknown
-        return (unit @ unit.T).masked_fill(copies, 1.0)
+        return cosine_of(torch.stack([self._mean(words) for words in lists]), lists)
 
     def _mean(self, words: Gram) -> Tensor:
         rows, matrix = self._table
@@ -311,18 +307,48 @@ class Vendi:
 
     @property
     def signature(self) -> str:
-        return _signed("vendi", kernel=self.kernel.signature)
+        return signed("vendi", kernel=self.kernel.signature)
 
     def statistics(self, examples: Sequence[Example]) -> Tensor:
-        return mean_of([_vendi(self.kernel(texts), len(texts)) for texts in _lists(self, examples)])
+        return mean_of([_vendi(self.kernel(texts), len(texts)) for texts in lists_of(self, examples)])
 
     def score(self, total: Tensor) -> Tensor:
-        return _ratio(total)
+        return ratio(total)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """One minus the similarity of two texts: the mean over pairs of texts, then over lists.
+
+    A list of one has 0. With a cosine it is the usual pairwise distance of embeddings. It does not see
+    whether a list has two distant groups of copies or texts that are all a little apart; `Vendi` does.
+    """
+
+    kernel: Kernel
+
+    @property
+    def name(self) -> str:
+        return "spread"
+
+    @property
+    def signature(self) -> str:
+        return signed("spread", kernel=self.kernel.signature)
+
+    def statistics(self, examples: Sequence[Example]) -> Tensor:
+        return mean_of([_spread(self._similarity(texts)) for texts in lists_of(self, examples)])
+
+    def score(self, total: Tensor) -> Tensor:
+        return ratio(total)
+
+    def _similarity(self, texts: Sequence[str]) -> Tensor:
+        similarity = self.kernel(texts)
+        check_similarity(similarity, len(texts))
+        return similarity
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EmbeddingSpread:
-    """One minus the cosine of mean word vectors: the mean over pairs of texts, then over lists.
+    """One minus the cosine of mean word vectors: `Spread` by `VectorCosine`, under a name of its own.
 
     It is 0 if all vectors have one direction, 1 if they are at right angles, and more if they are opposed.
     """
@@ -339,13 +365,13 @@ class EmbeddingSpread:
 
     @property
     def signature(self) -> str:
-        return _signed("embedding_spread", kernel=self._kernel.signature)
+        return signed("embedding_spread", kernel=self._kernel.signature)
 
     def statistics(self, examples: Sequence[Example]) -> Tensor:
-        return mean_of([_spread(self._kernel(texts)) for texts in _lists(self, examples)])
+        return mean_of([_spread(self._kernel(texts)) for texts in lists_of(self, examples)])
 
     def score(self, total: Tensor) -> Tensor:
-        return _ratio(total)
+        return ratio(total)
 
     @functools.cached_property
     def _kernel(self) -> VectorCosine:
@@ -355,35 +381,17 @@ class EmbeddingSpread:
 # Helpers
 
 
-class _Named(Protocol):
-    @property
-    def name(self) -> str: ...
-
-
-def _signed(kind: str, **parts: object) -> str:
-    settings = [f"{key}:{value}" for key, value in parts.items()]
-    return "|".join([kind, *settings, f"version:{beamsplit.__version__}"])
-
-
-def _lists(metric: _Named, examples: Sequence[Example]) -> Iterator[tuple[str, ...]]:
-    for row, example in enumerate(examples):
-        if not example.hypotheses:
-            raise ArgumentError(
-                f"examples[{row}] has no hypotheses: {metric.name} needs one or more, so leave this input out"
-            )
-        yield example.hypotheses
-
-
-def _ratio(total: Tensor) -> Tensor:
-    """Return means from sums of [value, count]. The count is 0 only if the value is 0 too."""
-    return total[..., 0] / total[..., 1].clamp(min=1)
+def check_of(of: str) -> None:
+    """Raise if this is not what a metric can be of."""
+    if of not in ("list", "corpus"):
+        raise ArgumentError(f"of must be 'list' or 'corpus', not {checks.short_repr(of)}")
 
 
 def _is_not_punctuation(character: str) -> bool:
     return unicodedata.category(character)[0] not in "PS"  # punctuation and symbols, in any script
 
 
-def _count_new(sets: Sequence[set[Gram]]) -> list[int]:
+def count_new(sets: Sequence[set[Gram]]) -> list[int]:
     """Return, for each set, the number of members that are in no set before it."""
     seen: set[Gram] = set()
     found = []
@@ -460,8 +468,16 @@ def _count_table(grams: Sequence[Sequence[Gram]]) -> NDArray[np.int64]:
     return flat.reshape(len(grams), len(columns))
 
 
+def cosine_of(vectors: Tensor, things: Sequence[Hashable]) -> Tensor:
+    """Return the cosines of vectors [n dim] of things: [n n]. Where one is zero, only copies are alike."""
+    unit = torch.nn.functional.normalize(vectors, dim=1)
+    unknown = (unit == 0).all(1)
+    copies = torch.tensor([[a == b for a in things] for b in things]) & unknown
+    return (unit @ unit.T).masked_fill(copies, 1.0)
+
+
 def _vendi(similarity: Tensor, texts: int) -> float:
-    _check_similarity(similarity, texts)
+    check_similarity(similarity, texts)
     values = torch.linalg.eigvalsh(similarity.double() / texts)
     if values[0] < -1e-6:
         raise ArgumentError(
@@ -471,7 +487,7 @@ def _vendi(similarity: Tensor, texts: int) -> float:
     return float(torch.special.entr(values.clamp(min=0)).sum().exp())
 
 
-def _check_similarity(similarity: Tensor, texts: int) -> None:
+def check_similarity(similarity: Tensor, texts: int) -> None:
     if list(similarity.shape) != [texts, texts]:
         raise ArgumentError(
             f"kernel must give [{texts} {texts}] for {texts} texts, not {list(similarity.shape)}"
