@@ -46,7 +46,7 @@ def test_a_line_that_cannot_be_decoded_has_its_error(
 ) -> None:
     (folder / "in.txt").write_text("I'm cold.\n" + "word " * 200 + "\nThank you.\n")
     assert cli.main(["decode", "in.txt", *OPTIONS, "-o", "out.jsonl"]) == 2
-    assert capsys.readouterr().err.endswith('1 line could not be decoded: see their "error"\n')
+    assert capsys.readouterr().err.endswith('1 line could not be decoded: see its "error"\n')
     good, bad, after = read(folder / "out.jsonl")
     assert "hypotheses" in good
     assert "hypotheses" in after
@@ -167,7 +167,7 @@ def test_lines_that_cannot_be_read_have_an_error_and_the_others_go_on(
     shown = capsys.readouterr()
     assert shown.err == (
         "beamsplit: of 5 lists, 5 have outputs that read the same\n"
-        'beamsplit: 1 line could not be decoded: see their "error"\n'
+        'beamsplit: 1 line could not be decoded: see its "error"\n'
     )
     lines = [json.loads(line) for line in shown.out.splitlines()]
     assert ["hypotheses" in line for line in lines] == [True, True, True, False, True, True]
@@ -276,11 +276,11 @@ def test_the_last_line_counts_lists_that_fall_short(
     def told(*options: str) -> str:
         assert cli.main([*command, *options]) == 2
         first, *errors = capsys.readouterr().err.splitlines()
-        assert errors in ([], ['beamsplit: 1 line could not be decoded: see their "error"'])
+        assert errors in ([], ['beamsplit: 1 line could not be decoded: see its "error"'])
         return first.removeprefix("beamsplit: ")
 
     assert told("--outputs", "5") == "of 4 lists, 4 have fewer outputs than the 5 asked for"
-    assert told("--outputs", "3") == '1 line could not be decoded: see their "error"'
+    assert told("--outputs", "3") == '1 line could not be decoded: see its "error"'
     assert told("-g", "2", "-b", "1", "-s", "0") == "of 4 lists, 4 have outputs that read the same"
     both = "of 4 lists, 4 have fewer outputs than the 8 asked for and 4 have outputs that read the same"
     assert told("-g", "2", "-b", "4", "-s", "0") == both

@@ -169,7 +169,7 @@ def test_errors_count_after_another_batch_size(
     assert cli.main([*command, "1"]) == 2
     assert capsys.readouterr().err == (
         "beamsplit: of 43 lists, 43 have outputs that read the same\n"
-        'beamsplit: 1 line could not be decoded: see their "error"\n'
+        'beamsplit: 1 line could not be decoded: see its "error"\n'
     )
 
 

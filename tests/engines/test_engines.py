@@ -31,7 +31,7 @@ from beamsplit import (
 )
 from beamsplit.engines import EngineModel, connect
 from beamsplit.engines.vocabularies import TextVocabulary
-from engines.serving import END, TWINS, VOCABULARY, InProcess, Server, slow
+from engines.serving import END, TWINS, VOCABULARY, InProcess, Server, changed, slow
 
 PROMPTS = [[5, 7, 9], [9, 8, 1], [30, 31, 5]]
 STRATEGIES = [
@@ -186,6 +186,28 @@ def test_a_limit_is_learned_from_a_refusal() -> None:
         assert any(each.certified for each in ours)
 
 
+def test_samples_are_drawn_from_long_lists(vllm: Server) -> None:
+    """As many candidates as may be drawn are asked for at once, and many where all may be."""
+    with connect(vllm.url, end=END) as model:
+        decode(model, PROMPTS, Sampling(samples=2, top_k=7), max_length=2)
+        assert {body["logprobs"] for body in vllm.asked} == {8}
+        assert model.usage.widened == 0
+        with pytest.warns(UserWarning, match="samples are drawn within"):
+            found = decode(model, PROMPTS, Sampling(samples=30), max_length=2)
+    assert vllm.asked[-1]["logprobs"] == 200  # more than there are
+    assert len({each.tokens[0] for each in found[0]}) > 8
+
+
+def test_late_branching_says_where_lists_are_too_short() -> None:
+    with (
+        Server("vllm", most=20) as server,
+        connect(server.url, end=END) as model,
+        pytest.warns(UserWarning, match="fewer than the 24 candidates that late branching looks at"),
+    ):
+        found = decode(model, PROMPTS[:1], LateBranching(outputs=24), max_length=4)
+    assert not any(each.certified for each in found[0])
+
+
 def test_an_engine_is_asked_for_more_where_a_term_needs_more(vllm: Server) -> None:
     strategy = DiverseBeamSearch(groups=6, strength=20.0, diversity=NGram(n=1))
     with connect(vllm.url, end=END) as model:
@@ -256,12 +278,12 @@ def test_prompts_that_are_too_long_are_refused_before_anything_is_asked() -> Non
 
 
 def test_texts_alone_are_searched_and_nothing_is_certified() -> None:
-    with (
-        Server("texts") as server,
-        connect(server.url, kind="texts", end=[" 2"]) as model,
-        pytest.warns(UserWarning, match="too short to be certain"),
-    ):
-        (found,) = decode(model, ["5 7 9"], BeamSearch(beams=3), max_length=4)
+    with Server("texts") as server, connect(server.url, kind="texts", end=[" 2"]) as model:
+        with pytest.warns(UserWarning, match="no hypothesis is certified"):
+            (found,) = decode(model, ["5 7 9"], BeamSearch(beams=3), max_length=4)
+        assert len(server.asked) == model.usage.prefixes  # none again, for longer lists
+        with pytest.raises(ArgumentError, match="input 1 is empty"):
+            decode(model, ["5", ""], BeamSearch(beams=3), max_length=4)
     assert not any(each.certified for each in found)
     (expected,) = decode(InProcess(), [[5, 7, 9]], BeamSearch(beams=3), max_length=4, end=END)
     texts = [[f" {token}" for token in each.tokens if token != END] for each in expected]
@@ -276,6 +298,17 @@ def test_texts_are_numbered_and_ends_are_not_shown() -> None:
     assert said == (2, 3, 2, 0)
     assert vocabulary.to_text(said) == "un deuxun"
     assert vocabulary.spell(said) == "un deuxun</s>"
+
+
+def test_candidates_that_read_as_nothing_are_refused() -> None:
+    def nothing(found: Any) -> Any:
+        found["choices"][0]["logprobs"]["top_logprobs"] = [{"": -0.5}]
+        return found
+
+    with Server("texts") as server, connect(server.url, kind="texts", end=[" 2"]) as model:
+        server.always = changed(nothing)
+        with pytest.raises(EngineError, match="parts of letters"):
+            decode(model, ["5 7 9"], BeamSearch(beams=3), max_length=4)
 
 
 def test_an_engine_of_texts_that_is_taken_for_another_says_so(vllm: Server) -> None:
@@ -309,6 +342,8 @@ def test_models_know_themselves_by_what_they_answer(vllm: Server) -> None:
     with connect(vllm.url, end=END) as one, connect(vllm.url, end=END) as other:
         assert one.fingerprint == other.fingerprint
         assert "tiny" in one.fingerprint
+    with connect(vllm.url, end=[END, 5]) as ends_elsewhere:
+        assert ends_elsewhere.fingerprint != one.fingerprint
 
     def upside_down(_handler: Any, found: Any) -> Any:
         for choice in found["choices"]:

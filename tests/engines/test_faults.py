@@ -261,6 +261,19 @@ def test_a_key_is_sent_and_shown_nowhere(
     assert "secret" not in seen + caplog.text.replace("secret_", "")
 
 
+@pytest.mark.parametrize("key", ["secret\n.", "sécret", "a secret"])
+def test_a_key_that_cannot_be_sent_is_refused_and_not_shown(key: str) -> None:
+    with pytest.raises(ArgumentError, match="has a line break, a space or a letter") as refused:
+        connect("http://127.0.0.1:9", key=key)
+    assert "cret" not in str(refused.value)
+
+
+def test_white_space_around_a_key_is_left_out(server: Server) -> None:
+    server.key = "secret"
+    with connect(server.url, key=" secret\n", end=END, patience=QUICK) as model:
+        found_by(model)
+
+
 @pytest.mark.parametrize(
     ("url", "message"),
     [
@@ -375,6 +388,7 @@ def test_work_in_the_background_is_cancelled_with_its_caller() -> None:
     cancelled = threading.Event()
 
     async def work() -> None:
+        await asyncio.sleep(0.5)  # until the caller waits
         os.kill(os.getpid(), signal.SIGINT)
         try:
             await asyncio.sleep(30)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Sequence
+from typing import TextIO
 
 import click
 
@@ -67,6 +69,27 @@ _RESUMED = ("evaluate", "tune")  # `decode` says so itself, if it is so
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; what a user did wrong is one line and exit code 2."""
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        return _run(arguments)
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Show a warning that is for users as one line; others as Python does."""
+    text = f"beamsplit: {message}\n"
+    if not issubclass(category, UserWarning):
+        text = warnings.formatwarning(message, category, filename, lineno, line)
+    click.echo(text, file=file, err=file is None, nl=False)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     try:
         found = program.main(args=arguments, prog_name="beamsplit", standalone_mode=False)
     except click.exceptions.Exit as stop:

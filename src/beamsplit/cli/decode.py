@@ -147,8 +147,8 @@ def decode(
     if shortfall := str(tally.lists or ""):
         click.echo(f"beamsplit: {shortfall}", err=True)
     if tally.refused:
-        lines = "line" if tally.refused == 1 else "lines"
-        click.echo(f'beamsplit: {tally.refused} {lines} could not be decoded: see their "error"', err=True)
+        lines, whose = ("line", "its") if tally.refused == 1 else ("lines", "their")
+        click.echo(f'beamsplit: {tally.refused} {lines} could not be decoded: see {whose} "error"', err=True)
         raise click.exceptions.Exit(2)
 
 

@@ -93,6 +93,8 @@ class Engine(Protocol):
     """How many candidates it lists at most, as far as that is known."""
     longest: int | None
     """How many tokens a prompt and what is written after it may have together, if that is known."""
+    tells_rest: bool
+    """Whether its lists bound what is not in them. If not, nothing is certified, however long they are."""
     blocks: bool
     """Whether it answers in this thread, without waiting for anything: it needs no event loop."""
 

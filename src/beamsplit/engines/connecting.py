@@ -75,9 +75,6 @@ def connect(
     client = Client(url, key=key, patience=patience, connections=connections)
     runner = InBackground(client.aclose)
     probe = runner.run(_probe(client, model, kind))
-    if model is not None and probe.models and model not in probe.models:
-        hint = checks.nearest(model, probe.models, f"it has {', '.join(probe.models)}")
-        raise ArgumentError(f"the engine at {client.url} has no model {model!r}: {hint}")
     wishes = _Wishes(tokenizer, checks.materialise(end), chat_template_kwargs)
     vocabulary = _vocabulary(client, runner, probe, wishes)
     if not vocabulary.end and end is None:
@@ -103,7 +100,6 @@ class _Probe:
 
     kind: str
     model: str
-    models: tuple[str, ...] = ()
     source: str | None = None  # the folder or the name that it has loaded the model from
     longest: int | None = None
     vocabulary: int | None = None
@@ -148,11 +144,13 @@ async def _probe(client: Client, model: str | None, kind: str | None) -> _Probe:
     names = tuple(each["id"] for each in entries)
     if model is None and len(names) > 1:
         raise ArgumentError(f"the engine at {client.url} has several models: name one of {', '.join(names)}")
+    if model is not None and names and model not in names:
+        hint = checks.nearest(model, names, f"it has {', '.join(names)}")
+        raise ArgumentError(f"the engine at {client.url} has no model {model!r}: {hint}")
     entry: Mapping[str, Any] = next((each for each in entries if model in (None, each["id"])), {})
     probe = _Probe(
         kind=kind or await _kind(client, entry),
         model=model or (names[0] if names else "model"),
-        models=names,
         source=_text(entry.get("root")),
         longest=_count(entry.get("max_model_len")),
         vocabulary=_count((entry.get("meta") or {}).get("n_vocab")),

@@ -29,6 +29,8 @@ class Dialect(Protocol):
     path: str
     rows_per_request: int
     """How many prefixes go into one request."""
+    tells_rest: bool
+    """Whether a list bounds what is not in it."""
 
     def body(self, prefixes: Sequence[Prefix], count: int) -> dict[str, Any]:
         """Return the request for the next tokens of prefixes."""
@@ -51,6 +53,7 @@ class Completions:
 
     path = "/v1/completions"
     rows_per_request = 256
+    tells_rest = True
 
     def __init__(self, model: str) -> None:
         self._model = model
@@ -80,6 +83,7 @@ class Texts:
     """
 
     path = "/v1/completions"
+    tells_rest = False
 
     def __init__(self, model: str, vocabulary: TextVocabulary, rows_per_request: int = 1) -> None:
         self._model = model
@@ -97,10 +101,15 @@ class Texts:
         }
 
     def read(self, answer: Any, rows: int, count: int) -> list[Candidates]:
+        tops = _top_of_choices(answer, rows)
+        if any(not any(listed) and count > 1 for listed in tops):
+            raise EngineError(
+                "all candidates read as nothing: they are parts of letters, which texts cannot tell"
+            )
         number = self._vocabulary.number
         return [
             Candidates.of([(number(text), value) for text, value in listed.items()], count, complete=False)
-            for listed in _top_of_choices(answer, rows)
+            for listed in tops
         ]
 
     def limit(self, said: str, count: int) -> int | None:
@@ -112,6 +121,7 @@ class Generate:
 
     path = "/generate"
     rows_per_request = 256
+    tells_rest = True
 
     def body(self, prefixes: Sequence[Prefix], count: int) -> dict[str, Any]:
         return {
@@ -140,6 +150,7 @@ class LlamaCpp:
 
     path = "/completion"
     rows_per_request = 64
+    tells_rest = True
 
     def __init__(self, letter: int | None = None) -> None:
         """`letter` is a token that is a whole letter.

@@ -84,7 +84,7 @@ class Client:
         """
         address = _address(url)
         self._base = address.copy_with(userinfo=b"")
-        self._key = os.environ.get(KEY_VARIABLE) if key is None else key
+        self._key = _sound_key(os.environ.get(KEY_VARIABLE) if key is None else key)
         by_name = bool(address.userinfo) and not self._key
         self._auth = httpx.BasicAuth(address.username, address.password) if by_name else None
         self.patience = patience or Patience()
@@ -193,6 +193,18 @@ def _address(url: str) -> httpx.URL:
     return address.copy_with(path=f"{path}/", query=None, fragment=None)
 
 
+def _sound_key(key: str | None) -> str | None:
+    """Return the key without white space around it. Raise if it cannot be sent, and do not show it."""
+    if key is None or not (key := key.strip()):
+        return None
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise ArgumentError(
+            f"the key, of connect(key=) or {KEY_VARIABLE}, has a line break, a space or a letter that is not "
+            "ASCII: give the key alone"
+        )
+    return key
+
+
 def _said(answer: httpx.Response) -> str:
     """Return what an answer says, on one line: the message in it, if it is the usual JSON."""
     text = answer.text
@@ -215,7 +227,7 @@ def _brief(text: str) -> str:
 def _way_out(status: int) -> str:
     if status in (401, 403):
         return f" (give connect a key, or set {KEY_VARIABLE})"
-    return ""
+    return " (is it another kind of engine?)" if status in (404, 405, 422) else ""
 
 
 def _seconds(header: str | None) -> float | None:

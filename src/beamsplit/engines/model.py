@@ -35,8 +35,11 @@ class _State:
 
 _Answer: TypeAlias = tuple[Shortlist, _State]
 
-_PROBES: tuple[Prefix, ...] = tuple((first, second) for first in range(3, 11) for second in (3, 5, 7))
-_PLAIN = 0.05  # a lead in log-probability that no rounding turns round
+# Prefixes of eight tokens without sense, of ids that every model has.
+_PROBES: tuple[Prefix, ...] = tuple(
+    tuple(3 + (seed * 37 + place * (seed + 11)) % 200 for place in range(8)) for seed in range(24)
+)
+_PLAIN = 0.3  # a lead in log-probability that no rounding turns round, not even of four-bit weights
 
 _USUAL = 20  # candidates to ask for where the search does not say how many it needs
 
@@ -94,7 +97,7 @@ class AsyncEngineModel:
         return await self._lists(_State(tuple((*prefix, token) for prefix, token in grown), state.width))
 
     async def fingerprint(self) -> str:
-        """Return what tells the model from others: its name, and what it says first after some tokens.
+        """Return what tells the model from others: its name, its first tokens after some prefixes, its words.
 
         A name alone is not enough, since an engine may be started again with other weights.
         """
@@ -102,7 +105,7 @@ class AsyncEngineModel:
         firsts = [
             str(each.tokens[0]) if each.log_prob[0] - each.log_prob[-1] > _PLAIN else "?" for each in answers
         ]
-        return f"{self.engine.model} {' '.join(firsts)}"
+        return f"{self.engine.model} {' '.join(firsts)} end {self.end} {self.vocabulary.fingerprint}"
 
     def select(self, state: _State, rows: Tensor) -> _State:
         return _State(tuple(state.prefixes[row] for row in rows.tolist()), state.width)
@@ -111,9 +114,10 @@ class AsyncEngineModel:
         return _State(tuple(prefix for state in states for prefix in state.prefixes), states[0].width)
 
     async def widen(self, state: _State, rows: Tensor, width: int) -> Shortlist:
-        most = self.engine.most
-        if most is not None and state.lists is not None and state.lists.tokens.shape[1] >= most:
-            return state.lists.at(rows)  # there is no more to be had
+        lists, most = state.lists, self.engine.most
+        is_longest = lists is not None and most is not None and lists.tokens.shape[1] >= most
+        if lists is not None and (is_longest or not self.engine.tells_rest):
+            return lists.at(rows)  # there is no more to be had
         prefixes = self.select(state, rows).prefixes
         self.usage.widened += len(prefixes)
         return await self._ask(prefixes, width)

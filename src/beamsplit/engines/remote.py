@@ -33,6 +33,7 @@ class RemoteEngine:
         self.longest = longest
         self._client = client
         self._dialect = dialect
+        self.tells_rest = dialect.tells_rest
         self._rows = rows_per_request or dialect.rows_per_request
 
     async def candidates(self, prefixes: Sequence[Prefix], count: int) -> list[Candidates]:

@@ -30,6 +30,9 @@ def load_tokenizer(name: str, *, here_alone: bool = False) -> tuple[Any, list[in
 
     It is downloaded if need be, unless it is looked for on this machine alone.
     """
+    is_path = os.path.isabs(name) or name.startswith((".", "~")) or name.count("/") > 1
+    if is_path and not os.path.isdir(name):
+        raise ArgumentError(f"the tokenizer {name!r} cannot be loaded: there is no such folder")
     transformers = extras.need("transformers", f"the tokenizer {name!r}", "hf")
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(

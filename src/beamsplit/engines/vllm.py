@@ -51,6 +51,7 @@ class _Vllm:
     """Asks an `LLM` for one token of each prefix."""
 
     blocks = True
+    tells_rest = True
 
     def __init__(self, llm: Any, parameters: Any) -> None:
         config = llm.model_config
@@ -73,8 +74,11 @@ class _Vllm:
         ):  # nobody else has these; a deep copy a row takes a sixth of a step
             parameters.skip_clone = True
         prompts = [{"prompt_token_ids": list(prefix)} for prefix in prefixes]
-        with self._lock:
-            outputs = self._llm.generate(prompts, parameters, use_tqdm=False)
+        try:
+            with self._lock:
+                outputs = self._llm.generate(prompts, parameters, use_tqdm=False)
+        except ValueError as error:  # what vLLM refuses
+            raise EngineError(f"{self.name} refused: {checks.reason(error)}") from error
         if len(outputs) != len(prefixes):
             raise EngineError(f"{self.name} answered for {len(outputs)} prompts of {len(prefixes)}")
         return [_read(output, asked) for output in outputs]

@@ -8,6 +8,8 @@ PlainVocabulary       nobody knows: inputs are token ids
 
 from __future__ import annotations
 
+import hashlib
+import json
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
@@ -52,6 +54,11 @@ class Vocabulary(Protocol):
         """How tokens read; None if nobody knows."""
         ...
 
+    @property
+    def fingerprint(self) -> str:
+        """What differs where inputs become other tokens, or tokens other texts."""
+        ...
+
     async def encode(self, inputs: Any) -> list[Prefix]:
         """Return the tokens of each input."""
         ...
@@ -60,6 +67,7 @@ class Vocabulary(Protocol):
 class PlainVocabulary:
     """Inputs are token ids, and outputs too."""
 
+    fingerprint = "ids"
     chats = False
     counts_tokens = True
     to_text = None
@@ -72,7 +80,7 @@ class PlainVocabulary:
         if prefixes is None:
             raise ArgumentError(
                 f"{checks.short_repr(inputs)} must be token ids, since nobody here knows the engine's words: "
-                "give a tokenizer, or lists of ids"
+                "give connect a tokenizer, or lists of ids (or kind='texts', if the engine knows texts alone)"
             )
         return prefixes
 
@@ -103,6 +111,11 @@ class TokenizerVocabulary:
         if conversations is None:
             return [tuple(self._tokenizer(text)["input_ids"]) for text in _texts(inputs)]
         return [self._encode_chat(each) for each in conversations]
+
+    @property
+    def fingerprint(self) -> str:
+        words = json.dumps([sorted(self._tokenizer.get_vocab().items()), sorted(self._template.items())])
+        return hashlib.sha256(words.encode()).hexdigest()[:16]
 
     def to_text(self, tokens: tuple[int, ...]) -> str:
         text: str = self._tokenizer.decode(list(tokens), skip_special_tokens=True)
@@ -147,6 +160,7 @@ class ServerTokenizer(Protocol):
 class ServerVocabulary:
     """The engine's own tokenizer. Its end tokens have to be named by the user, or by the engine."""
 
+    fingerprint = "the engine's words"
     counts_tokens = True
 
     def __init__(
@@ -186,6 +200,7 @@ class ServerVocabulary:
 class TextVocabulary:
     """Texts as tokens: each that an engine has listed has a number, and so has each prompt."""
 
+    fingerprint = "texts"
     chats = False
     counts_tokens = False
 
@@ -214,7 +229,10 @@ class TextVocabulary:
                 "this engine is known by texts alone: give texts, not messages or token ids, or give connect "
                 "kind= if it does know tokens"
             )
-        return [(self.number(text),) for text in _texts(inputs)]
+        texts = _texts(inputs)
+        if "" in texts:
+            raise ArgumentError(f"input {texts.index('')} is empty, and an engine goes on from something")
+        return [(self.number(text),) for text in texts]
 
     def to_text(self, tokens: tuple[int, ...]) -> str:
         return self.spell([token for token in tokens if token not in (self.end or ())])

@@ -205,7 +205,7 @@ def _all_or_error(
 
 def _renamed(error: ArgumentError, given: Input) -> ArgumentError:
     """Return the error without the name that the model has for its only input: people know it by another."""
-    text = str(error)
-    for prefix in ("text 0 ", "pictures[0] ", f"{given.value!r} ", f"is {checks.short_repr(given.value)}, "):
+    text, shown = str(error), checks.short_repr(given.value)
+    for prefix in ("text 0 ", "input 0 ", "pictures[0] ", f"{given.value!r} ", f"is {shown}, "):
         text = text.removeprefix(prefix)
     return ArgumentError(text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Generator
 from dataclasses import replace
 
@@ -33,7 +32,8 @@ def pick(
     penalty = frontier.penalty(outside)
     width = first = frontier.first_width
     while True:
-        selection = _pick_from(frontier, _allowed(frontier, lists.of(frontier, width)), penalty)
+        given = _allowed(frontier, lists.of(frontier, width))
+        selection = _pick_from(frontier, given, penalty)
         complete = lists.leave_nothing_out(width)
         if selection.doubt is None and not complete:
             break
@@ -43,7 +43,7 @@ def pick(
             break
         wider = yield from lists.widen(frontier, selection, width)
         if wider is None:
-            _warn_once(frontier, selection)
+            _warn_once(frontier, selection, given)
             break
         width = wider
     if width > first:
@@ -99,24 +99,22 @@ def _spread_doubt(
     return selection if doubt is selection.doubt else replace(selection, doubt=doubt)
 
 
-def _warn_once(frontier: Frontier, selection: Selection) -> None:
-    notes = frontier.setting.notes
-    if notes:
-        return
-    notes.append("in doubt")
-    if frontier.setting.plan.rule.noisy:
-        warnings.warn(
-            f"samples are drawn within the model's lists of {selection.width} candidates, and in step "
-            f"{frontier.time} others might have been drawn: such samples have certified=False (a smaller "
-            "top_k or top_p, a larger min_p or longer lists help)",
-            stacklevel=2,
+def _warn_once(frontier: Frontier, selection: Selection, lists: Shortlist) -> None:
+    setting, width, time = frontier.setting, selection.width, frontier.time
+    if setting.plan.rule.noisy:
+        setting.warn_once(
+            f"samples are drawn within the model's lists of {width} candidates, and in step {time} others "
+            "might have been drawn: such samples have certified=False (a smaller top_k or top_p, a larger "
+            "min_p or longer lists help)"
         )
-        return
-    sure = frontier.setting.sure_width(frontier.time)
-    enough = "the whole vocabulary would be" if sure is None else f"{sure} would be"
-    warnings.warn(
-        f"the model's lists of {selection.width} candidates are too short to be certain of step "
-        f"{frontier.time}: hypotheses that may differ from an exact search have certified=False "
-        f"({enough} enough in any case)",
-        stacklevel=2,
-    )
+    elif bool((lists.rest >= 0).any()):
+        setting.warn_once(
+            "the model's lists of candidates say nothing of what is not in them: no hypothesis is certified"
+        )
+    else:
+        sure = setting.sure_width(time)
+        enough = "the whole vocabulary would be" if sure is None else f"{sure} would be"
+        setting.warn_once(
+            f"the model's lists of {width} candidates are too short to be certain of step {time}: hypotheses "
+            f"that may differ from an exact search have certified=False ({enough} enough in any case)"
+        )

@@ -79,6 +79,11 @@ class DrawingRule(Rule, Protocol):
     """A noisy rule that can draw from candidate lists, too."""
 
     @property
+    def wanted(self) -> int:
+        """How many candidates to ask for at once: as many as may be drawn, or many."""
+        ...
+
+    @property
     def keeps_to_few(self) -> bool:
         """Whether it draws from the likeliest tokens alone, so that lists may have all of them."""
         ...

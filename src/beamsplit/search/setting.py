@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -93,6 +94,12 @@ class Setting:
         repeats = 0 if options.no_repeat_ngram is None else time
         return survivors_of(plan, options) + len(options.ends) + spoiled + repeats + 1
 
+    def warn_once(self, message: str) -> None:
+        """Warn the user that something is not certain, the first time that it is so."""
+        if not self.notes:
+            self.notes.append(message)
+            warnings.warn(message, stacklevel=2)
+
     def ends(self, tokens: Tensor) -> Tensor:
         """Tell which of these tokens are ends."""
         return torch.isin(tokens, self.end_ids) if self.is_end is None else self.is_end[tokens]
@@ -117,11 +124,10 @@ def survivors_of(plan: Plan, options: DecodeOptions) -> int:
 
 def room_of(plan: Plan, options: DecodeOptions, avoided: int = 0) -> Room:
     """Return what a search needs at most that has so many sequences to avoid."""
-    return Room(
-        beams=plan.groups * plan.beams_per_group,
-        length=options.max_length,
-        candidates=safe_width(plan, options) + avoided + 1,  # one more tells a tie at the list's end
-    )
+    candidates = safe_width(plan, options) + avoided + 1  # one more tells a tie at the list's end
+    if isinstance(plan.rule, DrawingRule):
+        candidates = max(candidates, plan.rule.wanted)
+    return Room(beams=plan.groups * plan.beams_per_group, length=options.max_length, candidates=candidates)
 
 
 def _stopping(plan: Plan, options: DecodeOptions) -> Stopping:

@@ -26,6 +26,9 @@ from beamsplit.strategies.truncation import Truncation
 __all__ = ["DiverseSampling", "Sampling"]
 
 
+_MANY = 200  # candidates that have nearly all of what is ever drawn, where a model lists candidates
+
+
 @dataclass(frozen=True)
 class _Draw:
     """Extend every beam, independently of the others, by a token drawn from the model's distribution.
@@ -47,6 +50,11 @@ class _Draw:
 
     def perturb(self, scores: Scores, noise: Tensor) -> Scores:
         return Scores(scores.log_prob, scores.gain, self.truncation.apply(scores.gain) + noise)
+
+    @property
+    def wanted(self) -> int:
+        top_k = self.truncation.top_k
+        return _MANY if top_k is None else top_k + 1  # one more tells a tie at the list's end
 
     @property
     def keeps_to_few(self) -> bool:

@@ -107,7 +107,13 @@ class Explorer:
     def _read(self, answer: Answer, rows: Tensor, inputs: Tensor, reached: Reached) -> Prefixes:
         width = CANDIDATES if reached.tokens.shape[1] else self._width
         lists = read_candidates(self.setting, answer, self._heights[-1], rows, reached.tokens, width)
-        self.doubt[inputs[falls_short(lists, width)]] = True
+        short = falls_short(lists, width)
+        if bool(short.any()):
+            self.doubt[inputs[short]] = True
+            self.setting.warn_once(
+                f"the model listed fewer than the {width} candidates that late branching looks at: outputs "
+                "of lists that may differ have certified=False"
+            )
         lists = padded(lists, self._width)
         score = reached.score.unsqueeze(1) + lists.gain
         return Prefixes(
