@@ -87,6 +87,7 @@ class Server(ThreadingHTTPServer):
         self.faults: deque[Fault] = deque()  # one for each of the next requests
         self.always: Fault | None = None
         self.key: str | None = None
+        self.hides_ends = False  # as llama-cpp-python's server does
         self.requests: list[tuple[str, Any, dict[str, str]]] = []
         self.connections = 0
         self.under_way = self.most_under_way = 0
@@ -267,6 +268,9 @@ def completions(server: Server, body: Any) -> Any:
     if "allowed_token_ids" in body:
         stops = body["allowed_token_ids"] == [END]
         return {"choices": [{"index": 0, "finish_reason": "stop" if stops else "length"}]}
+    may_hide = server.hides_ends and str(END) not in body.get("logit_bias", {})
+    if may_hide and best(tokens_of(prompts), 1)[0][0] == END:
+        return {"choices": [{"index": 0, "logprobs": {"top_logprobs": []}, "finish_reason": "stop"}]}
     if server.kind == "texts":
         tops = [{word(token): value for token, value in best(tokens_of(prompts), count)}]
     else:

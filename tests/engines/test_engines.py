@@ -31,7 +31,7 @@ from beamsplit import (
 )
 from beamsplit.engines import EngineModel, connect
 from beamsplit.engines.vocabularies import TextVocabulary
-from engines.serving import END, TWINS, VOCABULARY, InProcess, Server, changed, slow
+from engines.serving import END, TWINS, VOCABULARY, InProcess, Server, changed, log_probs, slow
 
 PROMPTS = [[5, 7, 9], [9, 8, 1], [30, 31, 5]]
 STRATEGIES = [
@@ -298,6 +298,24 @@ def test_texts_are_numbered_and_ends_are_not_shown() -> None:
     assert said == (2, 3, 2, 0)
     assert vocabulary.to_text(said) == "un deuxun"
     assert vocabulary.spell(said) == "un deuxun</s>"
+
+
+def test_a_server_that_hides_where_it_would_end_is_kept_from_ending() -> None:
+    with Server("texts") as server:
+        server.hides_ends = True
+        ending = next(prompt for prompt in range(3, VOCABULARY) if int(log_probs((prompt,)).argmax()) == END)
+        with (
+            connect(server.url, kind="texts", end=[" 2"]) as model,
+            pytest.raises(EngineError, match="give end= the id of its end token, too"),
+        ):
+            decode(model, [str(ending)], BeamSearch(beams=2), max_length=3)
+        with (
+            connect(server.url, kind="texts", end=[" 2", END]) as model,
+            pytest.warns(UserWarning, match="no hypothesis is certified"),
+        ):
+            (found,) = decode(model, [str(ending)], BeamSearch(beams=2), max_length=3)
+        assert found.best.text == ""
+        assert found.best.finished
 
 
 def test_candidates_that_read_as_nothing_are_refused() -> None:

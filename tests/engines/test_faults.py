@@ -313,7 +313,7 @@ def test_a_server_that_is_no_engine(server: Server) -> None:
         ({"end": "</s>"}, "end must be a whole number"),
         ({"rows_per_request": 0}, "rows_per_request must be"),
         ({"connections": 0}, "connections must be"),
-        ({"kind": "texts", "end": 3}, "end is 3, and kind='texts' knows texts alone"),
+        ({"kind": "texts", "end": 3.5}, "end must be a whole number"),
         ({"tokenizer": "/nowhere/at/all"}, "the tokenizer '/nowhere/at/all' cannot be loaded"),
     ],
 )

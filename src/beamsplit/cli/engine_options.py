@@ -38,7 +38,8 @@ class EngineOptions:
 
     @property
     def _ends(self) -> list[int | str]:
-        return [each if self.kind == "texts" else _token_id(each) for each in self.end]
+        by_text = self.kind == "texts"
+        return [each if by_text and not each.isdecimal() else _token_id(each) for each in self.end]
 
     def connect(
         self, model: str | None, device: str | None, template: dict[str, Any] | None = None

@@ -57,8 +57,9 @@ def connect(
             its own server; "texts", for completions without token ids. By default, the engine is asked.
         tokenizer: one of transformers, or its name or folder. By default, that of the model's name if it is
             on this machine, else the engine's own, by its requests; False is the engine's own.
-        end: the tokens that end an output, by id, or by text for kind="texts"; () is none. By default, what
-            the tokenizer or the engine says; where nobody knows, there is a warning.
+        end: the tokens that end an output, by id; for kind="texts" by text, and by id too if it tells nothing
+            where it would end. () is none. By default, what the tokenizer or the engine says; where nobody
+            knows, there is a warning.
         chat_template_kwargs: arguments of the chat template, such as `{"enable_thinking": False}`.
         key: a bearer token. By default, that of the environment variable BEAMSPLIT_ENGINE_KEY.
         patience: how long to wait, and how often to try.
@@ -85,7 +86,7 @@ def connect(
         )
     engine = RemoteEngine(
         client,
-        _dialect(probe, vocabulary),
+        _dialect(probe, vocabulary, wishes),
         model=probe.model,
         most=most if probe.vocabulary is None else min(most, probe.vocabulary),
         longest=probe.longest,
@@ -120,17 +121,22 @@ class _Wishes:
         """The ends by id."""
         if self.end is None:
             return None
-        ends = self.end if isinstance(self.end, list) else [self.end]
-        return [checks.whole_number("end", each, ", or several") for each in ends]
+        return [checks.whole_number("end", each, ", or several") for each in self._ends]
 
     @property
     def texts(self) -> list[str]:
-        """The ends by text."""
-        ends = [] if self.end is None else self.end if isinstance(self.end, list) else [self.end]
-        for each in ends:
-            if not isinstance(each, str):
-                raise ArgumentError(f"end is {checks.short_repr(each)}, and kind='texts' knows texts alone")
-        return ends
+        """The ends by text, for an engine that knows texts alone. One that has an id alone reads as nothing."""
+        texts = [each for each in self._ends if isinstance(each, str)]
+        return texts or [""] * bool(self.hidden_ends)
+
+    @property
+    def hidden_ends(self) -> list[int]:
+        """The ends by id, for the same engine."""
+        return [checks.whole_number("end", each) for each in self._ends if not isinstance(each, str)]
+
+    @property
+    def _ends(self) -> list[Any]:
+        return [] if self.end is None else self.end if isinstance(self.end, list) else [self.end]
 
 
 # Asking the engine what it is
@@ -222,9 +228,9 @@ def _count(value: Any) -> int | None:
 # Its language, and its tokens
 
 
-def _dialect(probe: _Probe, vocabulary: Vocabulary) -> Dialect:
+def _dialect(probe: _Probe, vocabulary: Vocabulary, wishes: _Wishes) -> Dialect:
     if isinstance(vocabulary, TextVocabulary):
-        return Texts(probe.model, vocabulary)
+        return Texts(probe.model, vocabulary, wishes.hidden_ends)
     if probe.kind == "sglang":
         return Generate()
     return LlamaCpp(probe.letter) if probe.kind == "llama.cpp" else Completions(probe.model)

@@ -85,22 +85,31 @@ class Texts:
     path = "/v1/completions"
     tells_rest = False
 
-    def __init__(self, model: str, vocabulary: TextVocabulary, rows_per_request: int = 1) -> None:
+    rows_per_request = 1
+
+    def __init__(self, model: str, vocabulary: TextVocabulary, ends: Sequence[int] = ()) -> None:
+        """`ends` are ids of end tokens. A server may tell nothing where it draws one, so it is kept from it."""
         self._model = model
         self._vocabulary = vocabulary
-        self.rows_per_request = rows_per_request
+        self._ends = ends
 
     def body(self, prefixes: Sequence[Prefix], count: int) -> dict[str, Any]:
-        texts = [self._vocabulary.spell(prefix) for prefix in prefixes]
+        bias = {str(end): -100 for end in self._ends}
         return {
             "model": self._model,
-            "prompt": texts[0] if self.rows_per_request == 1 else texts,
+            "prompt": self._vocabulary.spell(prefixes[0]),
             "max_tokens": 1,
             "temperature": 0,
             "logprobs": count,
+            **({"logit_bias": bias} if bias else {}),
         }
 
     def read(self, answer: Any, rows: int, count: int) -> list[Candidates]:
+        if any(_tells_nothing(choice) for choice in _field(answer, "choices")):
+            raise EngineError(
+                "the engine tells no candidates where it would end: give end= the id of its end token, too, "
+                "so that it is kept from ending"
+            )
         tops = _top_of_choices(answer, rows)
         if any(not any(listed) and count > 1 for listed in tops):
             raise EngineError(
@@ -205,6 +214,14 @@ def _top_of_choices(answer: Any, rows: int) -> list[Mapping[str, float]]:
             )
         found.append(listed)
     return found
+
+
+def _tells_nothing(choice: Any) -> bool:
+    """Tell whether a server has stopped before it told anything."""
+    if not isinstance(choice, Mapping) or choice.get("finish_reason") != "stop":
+        return False
+    listed = choice.get("logprobs")
+    return isinstance(listed, Mapping) and not listed.get("top_logprobs")
 
 
 def _by_id(listed: Mapping[str, float]) -> dict[int, float]:
