@@ -125,7 +125,7 @@ class _Wishes:
 
     @property
     def texts(self) -> list[str]:
-        """The ends by text, for an engine that knows texts alone. One that has an id alone reads as nothing."""
+        """The ends by text, for an engine that knows texts alone; one with an id alone reads as nothing."""
         texts = [each for each in self._ends if isinstance(each, str)]
         return texts or [""] * bool(self.hidden_ends)
 

@@ -88,7 +88,7 @@ class Texts:
     rows_per_request = 1
 
     def __init__(self, model: str, vocabulary: TextVocabulary, ends: Sequence[int] = ()) -> None:
-        """`ends` are ids of end tokens. A server may tell nothing where it draws one, so it is kept from it."""
+        """`ends` are ids of end tokens: a server may tell nothing where it draws one, and is kept from it."""
         self._model = model
         self._vocabulary = vocabulary
         self._ends = ends
