@@ -278,7 +278,12 @@ def test_prompts_that_are_too_long_are_refused_before_anything_is_asked() -> Non
 
 
 def test_texts_alone_are_searched_and_nothing_is_certified() -> None:
-    with Server("texts") as server, connect(server.url, kind="texts", end=[" 2"]) as model:
+    settings: Any = {
+        "kind": "texts",
+        "end": [" 2"],
+        "rows_per_request": 4,
+    }  # of which such a server takes one
+    with Server("texts") as server, connect(server.url, **settings) as model:
         with pytest.warns(UserWarning, match="no hypothesis is certified"):
             (found,) = decode(model, ["5 7 9"], BeamSearch(beams=3), max_length=4)
         assert len(server.asked) == model.usage.prefixes  # none again, for longer lists

@@ -64,7 +64,7 @@ def connect(
         key: a bearer token. By default, that of the environment variable BEAMSPLIT_ENGINE_KEY.
         patience: how long to wait, and how often to try.
         connections: how many requests may be under way at once.
-        rows_per_request: how many prefixes go into one request.
+        rows_per_request: how many prefixes go into one request at most.
         most: how many candidates of a prefix to ask for at most, where a step needs many to be certified. An
             engine may list fewer: vLLM lists 20, unless it is started with --max-logprobs.
     """

@@ -28,7 +28,7 @@ class Dialect(Protocol):
 
     path: str
     rows_per_request: int
-    """How many prefixes go into one request."""
+    """How many prefixes go into one request at most."""
     tells_rest: bool
     """Whether a list bounds what is not in it."""
 

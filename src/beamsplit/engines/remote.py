@@ -34,7 +34,7 @@ class RemoteEngine:
         self._client = client
         self._dialect = dialect
         self.tells_rest = dialect.tells_rest
-        self._rows = rows_per_request or dialect.rows_per_request
+        self._rows = min(rows_per_request or dialect.rows_per_request, dialect.rows_per_request)
 
     async def candidates(self, prefixes: Sequence[Prefix], count: int) -> list[Candidates]:
         """Return the likeliest next tokens of each prefix, as many as asked for or as the engine lists."""

@@ -33,7 +33,7 @@ def from_vllm(
     Args:
         llm: the `vllm.LLM`.
         tokenizer: one of transformers, or its name or folder; by default, the engine's own.
-        end: the ids of the tokens that end an output; by default, those of the model's settings.
+        end: the ids of the tokens that end an output, () for none; by default, those of the model's settings.
         chat_template_kwargs: arguments of the chat template.
     """
     try:
@@ -111,7 +111,7 @@ def _vocabulary(llm: Any, tokenizer: Any, end: Any, template: Mapping[str, Any] 
         tokenizer = llm.get_tokenizer()
     of_model = _ends_of_model(llm)
     if tokenizer is None:
-        return PlainVocabulary(named or of_model or None)
+        return PlainVocabulary(named if named is not None else of_model or None)
     return TokenizerVocabulary(tokenizer, named, template, of_model)
 
 
