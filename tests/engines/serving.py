@@ -87,6 +87,7 @@ class Server(ThreadingHTTPServer):
         self.faults: deque[Fault] = deque()  # one for each of the next requests
         self.always: Fault | None = None
         self.key: str | None = None
+        self.has_template = True
         self.hides_ends = False  # as llama-cpp-python's server does
         self.requests: list[tuple[str, Any, dict[str, str]]] = []
         self.connections = 0
@@ -313,8 +314,10 @@ def completion(_server: Server, body: Any) -> Any:
     return answers[::-1]
 
 
-def tokenize(_server: Server, body: Any) -> Any:
+def tokenize(server: Server, body: Any) -> Any:
     text = body.get("prompt", body.get("content"))
+    if "messages" in body and not server.has_template:
+        raise RefusalError("there is no chat template")
     if "messages" in body:
         text = " ".join(["7", *(message["content"] for message in body["messages"]), "8"])
     if text == "</s>":

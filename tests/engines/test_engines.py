@@ -241,6 +241,14 @@ def test_messages_go_through_the_engines_chat_template(kind: str) -> None:
         assert server.asked[0]["prompt"] == [[7, 5, 9, 8]]
 
 
+def test_a_model_without_a_chat_template_does_not_chat(vllm: Server) -> None:
+    vllm.has_template = False
+    with connect(vllm.url) as model:
+        assert not model.chats
+        with pytest.raises(ArgumentError, match="has no chat template"):
+            model.chat("5 9")
+
+
 def test_a_tokenizer_of_transformers_writes_and_reads(vllm: Server) -> None:
     from huggingface.models import tokenizer
 

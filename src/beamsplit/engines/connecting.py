@@ -278,4 +278,7 @@ async def _server_tokenizer(client: Client, probe: _Probe) -> ServerTokenizer | 
         await server.tokenize("a")
     except EngineError:
         return None
+    with suppress(EngineError):  # not every model has a chat template
+        await server.tokenize_chat([{"role": "user", "content": "a"}], {})
+        server.can_chat = True
     return server

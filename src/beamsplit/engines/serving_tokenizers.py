@@ -31,7 +31,7 @@ _USUAL_ENDS = (
 class VllmTokenizer:
     """The requests by which vLLM tokenises, and SGLang."""
 
-    can_chat = True
+    can_chat = False
 
     def __init__(self, client: Client, model: str) -> None:
         self._client = client
@@ -94,7 +94,7 @@ class VllmTokenizer:
 class LlamaTokenizer:
     """The requests by which llama.cpp's server tokenises."""
 
-    can_chat = True
+    can_chat = False
 
     def __init__(self, client: Client) -> None:
         self._client = client

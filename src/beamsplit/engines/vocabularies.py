@@ -143,6 +143,7 @@ class ServerTokenizer(Protocol):
     """The requests of an engine that tokenises for others."""
 
     can_chat: bool
+    """Whether its model is known to have a chat template."""
 
     async def tokenize(self, text: str) -> Prefix:
         """Return the tokens of a text, with those that begin every text."""
