@@ -69,7 +69,9 @@ def read(tokens: Sequence[int]) -> str:
 
 
 def tokens_of(text: str) -> tuple[int, ...]:
-    return tuple(int(part) % VOCABULARY for part in text.split())
+    return tuple(
+        (int(part) if part.isdecimal() else sum(map(ord, part))) % VOCABULARY for part in text.split()
+    )
 
 
 Fault = Callable[["Handler", Any], Any]

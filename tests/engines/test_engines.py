@@ -387,6 +387,18 @@ def test_models_know_themselves_by_what_they_answer(vllm: Server) -> None:
         assert changed.fingerprint != one.fingerprint
 
 
+def test_models_of_texts_know_themselves_too() -> None:
+    with Server("texts") as server:
+        models = [connect(server.url, kind="texts", end=[" 2"]) for _ in range(2)]
+        with pytest.warns(UserWarning, match="no hypothesis is certified"):
+            decode(
+                models[1], ["5 7"], BeamSearch(beams=2), max_length=2
+            )  # which numbers texts in its own way
+        assert models[0].fingerprint == models[1].fingerprint
+        for model in models:
+            model.close()
+
+
 def test_nothing_is_left_running() -> None:
     before = threading.active_count()
     with Server("vllm") as server:

@@ -39,6 +39,7 @@ _Answer: TypeAlias = tuple[Shortlist, _State]
 _PROBES: tuple[Prefix, ...] = tuple(
     tuple(3 + (seed * 37 + place * (seed + 11)) % 200 for place in range(8)) for seed in range(24)
 )
+_PROBE_TEXTS = ["1 2 3", "7 5", "The first", "One day", "Yes, and", "It is", "a b c", "42 17"]
 _PLAIN = 0.3  # a lead in log-probability that no rounding turns round, not even of four-bit weights
 
 _USUAL = 20  # candidates to ask for where the search does not say how many it needs
@@ -101,10 +102,14 @@ class AsyncEngineModel:
 
         A name alone is not enough, since an engine may be started again with other weights.
         """
-        answers = await self.engine.candidates(_PROBES, 2)
-        firsts = [
-            str(each.tokens[0]) if each.log_prob[0] - each.log_prob[-1] > _PLAIN else "?" for each in answers
-        ]
+        knows_ids = self.vocabulary.counts_tokens
+        probes = _PROBES if knows_ids else await self.vocabulary.encode(_PROBE_TEXTS)
+        firsts = []
+        for each in await self.engine.candidates(probes, 2):
+            first = (
+                str(each.tokens[0]) if knows_ids or self.to_text is None else self.to_text(each.tokens[:1])
+            )
+            firsts.append(first if each.log_prob[0] - each.log_prob[-1] > _PLAIN else "?")
         return f"{self.engine.model} {' '.join(firsts)} end {self.end} {self.vocabulary.fingerprint}"
 
     def select(self, state: _State, rows: Tensor) -> _State:
