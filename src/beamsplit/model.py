@@ -422,6 +422,11 @@ def rows_of(answer: Answer) -> int:
     return (answer.tokens if isinstance(answer, Shortlist) else plain(answer)).shape[0]
 
 
+def device_of(answer: Answer) -> torch.device:
+    """Return where an answer is."""
+    return (answer.tokens if isinstance(answer, Shortlist) else plain(answer)).device
+
+
 def plain(answer: Tensor | Guided | LogProbs) -> Tensor:
     """Return the logits alone, or the log-probabilities where these are given."""
     match answer:

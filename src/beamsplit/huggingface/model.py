@@ -27,6 +27,7 @@ from beamsplit.huggingface.carrying import (
 from beamsplit.huggingface.chat import check_template_arguments, end_of_turn, has_template
 from beamsplit.huggingface.fixing import fix_step
 from beamsplit.huggingface.inputs import encode
+from beamsplit.huggingface.joining import can_join, join_arguments, join_sequences
 from beamsplit.huggingface.processors import Processors
 from beamsplit.hypotheses import Hypotheses
 from beamsplit.messages import Conversation
@@ -70,6 +71,7 @@ class _State:
     kwargs: dict[str, Any]  # for the model's next call
     sequences: Tensor  # [rows time] prompt and output
     owner: Tensor  # [rows] the input that the row belongs to
+    sharing: Tensor  # [rows] the same for rows that share a prompt, and so mask and positions
     processors: Processors
 
 
@@ -101,6 +103,8 @@ class TransformersModel:
         self._prepare = prepare
         self._observer = observer
         self._beam_cache = beam_cache
+        self.join = self._join if can_join(model) else None
+        """Puts states together, if the model can take rows of different lengths at once."""
 
     @property
     def word_vectors(self) -> Tensor:
@@ -133,11 +137,11 @@ class TransformersModel:
         check_cache(model, kwargs)
         logits = outputs.logits[:, -1]  # may be on another device than the prompts
         owner = torch.arange(len(prompt.input_ids), device=logits.device)
-        state = _State(model, kwargs, prompt.input_ids.to(logits.device), owner, prompt.processors)
+        state = _State(model, kwargs, prompt.input_ids.to(logits.device), owner, owner, prompt.processors)
         if prompt.repeated > 1:
             rows = prompt.rows.to(logits.device)
             state, logits = self.select(state, rows), logits[rows]
-            state = replace(state, owner=owner[: len(rows)])
+            state = replace(state, owner=owner[: len(rows)], sharing=owner[: len(rows)])
         if is_wanted(self._beam_cache):
             state = replace(state, kwargs=carry(model, state.kwargs))
         return self._processed(logits, state), state
@@ -152,9 +156,32 @@ class TransformersModel:
         return self._processed(outputs.logits[:, -1], state), state
 
     def select(self, state: _State, rows: Tensor) -> _State:
-        owner = state.owner[rows]
-        kwargs = select_rows(state.kwargs, rows, len(state.owner), same_rows(owner, state.owner))
-        return replace(state, kwargs=kwargs, sequences=state.sequences[rows], owner=owner)
+        sharing = state.sharing[rows]
+        kwargs = select_rows(state.kwargs, rows, len(state.sharing), same_rows(sharing, state.sharing))
+        return replace(
+            state,
+            kwargs=kwargs,
+            sequences=state.sequences[rows],
+            owner=state.owner[rows],
+            sharing=sharing,
+        )
+
+    def _join(self, states: Sequence[_State]) -> _State:
+        """Return one state with the rows of all of these, which may have come to different lengths.
+
+        Each row is then stored once for all rows that go on from it, as a prompt is.
+        """
+        rows = [len(state.owner) for state in states]
+        kwargs = join_arguments([state.kwargs for state in states], rows)
+        if is_wanted(self._beam_cache):
+            kwargs = carry(states[0].model, kwargs)
+        return replace(
+            states[0],
+            kwargs=kwargs,
+            sequences=join_sequences([state.sequences for state in states]),
+            owner=torch.cat([state.owner for state in states]),
+            sharing=torch.arange(sum(rows), device=states[0].owner.device),
+        )
 
     def fix(self, state: _State, batch: int, room: Room) -> FixedStep | None:
         """Return a step of a fixed number of rows, if nothing has to be seen of what the model answers."""

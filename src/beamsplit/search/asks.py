@@ -3,6 +3,9 @@
     Start(room)               -> the model's first answer, one row an input
     Advance(tokens, parents)  -> its answer after these tokens, one row a token
     Widen(rows, width)        -> longer candidate lists for some rows of the last answer
+    Keep(rows)                -> nothing: the states of these rows are kept for a Recall
+    Recall(rows, sources)     -> whether states that were kept are the model's last ones from now on
+    Forget(before)            -> nothing: states kept before this one are not needed any more
     Fix(batch, room, device)  -> a step of a fixed number of rows, or None if the model has none
     Step(...)                 -> nothing: the step is done, for whoever watches
 
@@ -25,6 +28,7 @@ from beamsplit.model import (
     has_fixed_rows,
     keeps_earlier_steps,
     to_text_of,
+    word_vectors_of,
 )
 from beamsplit.options import DecodeOptions
 from beamsplit.search.plan import Strategy
@@ -37,6 +41,9 @@ __all__ = [
     "Ask",
     "ExtensibleStrategy",
     "Fix",
+    "Forget",
+    "Keep",
+    "Recall",
     "ResumingStrategy",
     "Search",
     "SearchingStrategy",
@@ -59,6 +66,8 @@ class Abilities:
     """Whether a search may return to states that it has left."""
     to_text: Callable[[tuple[int, ...]], str] | None = None
     """How tokens read, if the model can tell."""
+    word_vectors: Callable[[], Tensor | None] = lambda: None
+    """Returns the vectors of the model's tokens, if it has any."""
 
     @classmethod
     def of(cls, model: StepModel) -> Abilities:
@@ -67,6 +76,7 @@ class Abilities:
             fixed_rows=has_fixed_rows(model),
             returns=keeps_earlier_steps(model),
             to_text=to_text_of(model),
+            word_vectors=lambda: word_vectors_of(model),
         )
 
 
@@ -108,7 +118,35 @@ class Fix:
     device: torch.device
 
 
-Ask: TypeAlias = Start | Advance | Widen | Fix
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Keep the states of these rows of the last answer. The first that is kept has number 0."""
+
+    rows: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """Let rows that were kept be the rows of the last answer, which may have been left at different steps.
+
+    The reply is False if the model cannot put such rows together: then nothing has changed. What was kept by
+    one `Keep` alone can always be recalled.
+    """
+
+    rows: Tensor
+    """[rows] counted through the rows of all sources, one below the other."""
+    sources: tuple[int, ...]
+    """The numbers of what was kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """Forget what was kept before the number `before`."""
+
+    before: int
+
+
+Ask: TypeAlias = Start | Advance | Widen | Fix | Keep | Recall | Forget
 Search: TypeAlias = Generator[Ask | Step, Any, None]
 """Yields what it asks and what it has done, and is sent the answers."""
 

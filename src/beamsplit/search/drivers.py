@@ -14,12 +14,13 @@ from typing import Any
 
 import torch
 
-from beamsplit.errors import ArgumentError, ModelError
+from beamsplit.errors import ArgumentError, BeamsplitError, ModelError
 from beamsplit.model import (
     AdvancingModel,
     Answer,
     FixableModel,
     FixedStep,
+    JoinableModel,
     RoomModel,
     Shortlist,
     State,
@@ -31,7 +32,7 @@ from beamsplit.model import (
     read_answer,
 )
 from beamsplit.search.ahead.states import StateStep
-from beamsplit.search.asks import LAST, Advance, Ask, Fix, Search, Start, Widen
+from beamsplit.search.asks import LAST, Advance, Ask, Fix, Forget, Keep, Recall, Search, Start, Widen
 from beamsplit.search.step import Step
 from beamsplit.search.watch import LogitsWatch
 
@@ -56,6 +57,8 @@ class _States:
         self._inputs = inputs
         self._advances = model.advance if isinstance(model, AdvancingModel) else None
         self._kept: list[State] = []  # of the answers so far, as far as the search may return to them
+        self._aside: dict[int, State] = {}  # what was kept on request, by number
+        self._next_aside = 0
         self._keeps = "last"
         self._last: State = None
         self._watch = LogitsWatch(type(model).__name__)
@@ -70,6 +73,13 @@ class _States:
                 return (yield from self._widen(ask))
             case Fix():
                 return self._fix(ask)
+            case Keep():
+                return (yield from self._keep(ask))
+            case Recall():
+                return (yield from self._recall(ask))
+            case Forget():
+                self._aside = {number: state for number, state in self._aside.items() if number >= ask.before}
+                return None
 
     def _start(self, ask: Start) -> _Calls:
         model = self._model
@@ -123,6 +133,23 @@ class _States:
         if not is_capturable(self._model):
             return None
         return StateStep.of(self._model, self._last, ask.batch, ask.room, ask.device)
+
+    def _keep(self, ask: Keep) -> _Calls:
+        self._aside[self._next_aside] = yield _Call(self._model.select(self._last, ask.rows))
+        self._next_aside += 1
+
+    def _recall(self, ask: Recall) -> _Calls:
+        states = [self._aside[source] for source in ask.sources]
+        joined = states[0]
+        if len(states) > 1:
+            if not isinstance(self._model, JoinableModel):
+                return False
+            try:
+                joined = yield _Call(self._model.join(states))
+            except BeamsplitError:  # rows that were left at different steps may not fit into one state
+                return False
+        self._last = yield _Call(self._model.select(joined, ask.rows))
+        return True
 
     def _note(self, answer: Answer, state: State) -> Answer:
         self._watch.look(answer)

@@ -75,6 +75,8 @@ class Selection:
     full: bool = False  # every beam is known to live on
     in_place: bool = False  # every beam is known to be extended where it stands
     beams_after: Beams | None = field(default=None, repr=False)  # what has come of it
+    chunks: Tensor | None = field(default=None, repr=False)
+    """[batch group pick length] all tokens that a pick adds, -1 after them; None: its `token` alone."""
 
     @property
     def certified(self) -> Tensor:

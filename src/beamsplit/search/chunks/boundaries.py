@@ -1,0 +1,64 @@
+"""Where a chunk ends: at the end of a sentence or of a line, after so many tokens, or where a function says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from beamsplit import checks
+from beamsplit.errors import ArgumentError
+
+__all__ = ["BOUNDARIES", "Boundary", "Chunk", "Ends", "check_chunk", "make_ends"]
+
+Boundary: TypeAlias = Callable[[str], bool]
+"""Whether a chunk with this text is complete."""
+Chunk: TypeAlias = str | int | Boundary
+"""What a chunk is: a name, a number of tokens, or a function."""
+Ends: TypeAlias = Callable[[Sequence[int]], bool]
+"""Whether a chunk with these tokens is complete."""
+
+_SENTENCE_MARKS = frozenset(".!?…。！？\n")
+_LEAST = 4  # tokens of a sentence: "1." and "Mr." are none, and few numbers are cut in two
+
+BOUNDARIES = ("sentence", "line")
+
+
+def check_chunk(chunk: object) -> None:
+    """Raise unless this says what a chunk is."""
+    if isinstance(chunk, str):
+        if chunk not in BOUNDARIES:
+            hint = checks.nearest(chunk, BOUNDARIES, f"there are {' and '.join(BOUNDARIES)}")
+            raise ArgumentError(f"there is no chunk {chunk!r}: {hint}, or a number of tokens")
+    elif checks.is_whole(chunk):
+        checks.at_least("chunk", chunk, 1)
+    elif not callable(chunk):
+        raise ArgumentError(
+            f"chunk must be 'sentence', 'line', a number of tokens or a function of a text, not "
+            f"{checks.short_repr(chunk)}"
+        )
+
+
+def make_ends(chunk: Chunk, to_text: Callable[[tuple[int, ...]], str]) -> Ends:
+    """Return a function that tells whether a chunk with these tokens is complete."""
+    if callable(chunk):
+        boundary = chunk
+        return lambda tokens: bool(boundary(to_text(tuple(tokens))))
+    if not isinstance(chunk, str):
+        count = int(chunk)
+        return lambda tokens: len(tokens) >= count
+    if chunk == "line":
+        return _by_last_token(frozenset("\n"), 1, to_text)
+    return _by_last_token(_SENTENCE_MARKS, _LEAST, to_text)
+
+
+def _by_last_token(marks: frozenset[str], least: int, to_text: Callable[[tuple[int, ...]], str]) -> Ends:
+    """Return whether the last token has one of these marks. Each token is read once."""
+    known: dict[int, bool] = {}
+
+    def ends(tokens: Sequence[int]) -> bool:
+        last = int(tokens[-1])
+        if last not in known:
+            known[last] = not marks.isdisjoint(to_text((last,)))
+        return known[last] and len(tokens) >= least
+
+    return ends
