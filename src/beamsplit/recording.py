@@ -38,7 +38,7 @@ class _GroupPicks:
     time: int
     beams: int
     parent: list[int]
-    token: list[int]
+    tokens: list[tuple[int, ...]]  # that each adds
     log_prob: list[float]
     score: list[float]
     cost: list[float]
@@ -78,28 +78,35 @@ class Recorder:
     def _add_group(self, picks: _GroupPicks) -> None:
         beams = self._beams.get(picks.group, []) if picks.time else []
         new_beams: dict[int, int] = {}
-        columns = (picks.parent, picks.token, picks.log_prob, picks.score, picks.cost, picks.fate)
-        for parent, token, log_prob, score, cost, fate in zip(*columns, strict=True):
+        columns = (picks.parent, picks.tokens, picks.log_prob, picks.score, picks.cost, picks.fate)
+        for parent, tokens, log_prob, score, cost, fate in zip(*columns, strict=True):
             if score == -float("inf"):
                 continue
             if fate >= 0:
                 new_beams[fate] = len(self._branches)
             before = beams[parent] if picks.time else ROOT
-            self._add_branch(before, picks.group, picks.time, token, (log_prob, score, cost), fate)
+            self._add_branch(before, picks.group, picks.time, tokens, (log_prob, score, cost), fate)
         self._beams[picks.group] = [new_beams.get(beam, ROOT) for beam in range(picks.beams)]
 
     def _add_branch(
-        self, parent: int, group: int, time: int, token: int, scores: tuple[float, float, float], fate: int
+        self,
+        parent: int,
+        group: int,
+        time: int,
+        tokens: tuple[int, ...],
+        scores: tuple[float, float, float],
+        fate: int,
     ) -> None:
         prefix = () if parent == ROOT else self._tokens[parent]
-        self._tokens.append((*prefix, token))
+        self._tokens.append(prefix + tokens)
         text = (
-            f"{' ' * bool(prefix)}{token}"
+            f"{' ' * bool(prefix)}{' '.join(map(str, tokens))}"
             if self._to_text is None
-            else addition(self._to_text, prefix, token)
+            else addition(self._to_text, prefix, tokens)
         )
         name: Fate = "lives" if fate >= 0 else "ended" if fate == _ENDED else "dropped"
-        self._branches.append(Branch(parent, group, time, token, text, *scores, name))
+        several = tokens if len(tokens) > 1 else ()
+        self._branches.append(Branch(parent, group, time, tokens[-1], text, *scores, name, several))
 
 
 def _with_last_beams(recording: Recording) -> tuple[Branch, ...]:
@@ -116,11 +123,18 @@ def _picks_by_input(step: Step) -> dict[int, list[_GroupPicks]]:
     by_input: dict[int, list[_GroupPicks]] = {index: [] for index in step.inputs.tolist()}
     for selection in step.selections:
         picks, beams = selection.picks, selection.live.shape[2]
-        columns = [picks.parent, picks.token, picks.log_prob, picks.score, picks.cost, _fates(selection)]
+        added = picks.token.unsqueeze(3) if selection.chunks is None else selection.chunks
+        columns = [picks.parent, added, picks.log_prob, picks.score, picks.cost, _fates(selection)]
         for index, *of_input in zip(by_input, *(column.tolist() for column in columns), strict=True):
-            for group, *of_group in zip(selection.groups, *of_input, strict=True):
-                by_input[index].append(_GroupPicks(group, selection.time, beams, *of_group))
+            for group, parent, chunks, *of_group in zip(selection.groups, *of_input, strict=True):
+                tokens = [tuple(token for token in chunk if token != _NOTHING) for chunk in chunks]
+                by_input[index].append(
+                    _GroupPicks(group, selection.time, beams, parent, tokens, *of_group)
+                )
     return by_input
+
+
+_NOTHING = -1  # fills up chunks that are shorter than others
 
 
 _DROPPED, _ENDED = -1, -2
@@ -134,14 +148,14 @@ def _fates(selection: Selection) -> Tensor:
     return torch.where(selection.ended & among, _ENDED, beam)
 
 
-def addition(to_text: ToText, prefix: tuple[int, ...], token: int) -> str:
-    """Return the text that a token adds, wherever in the text: a model may end every text with a "?".
+def addition(to_text: ToText, prefix: tuple[int, ...], tokens: tuple[int, ...]) -> str:
+    """Return the text that tokens add, wherever in the text: a model may end every text with a "?".
 
     >>> to_text = lambda tokens: " ".join("abc"[i] for i in tokens) + "?"
-    >>> addition(to_text, (0, 1), 2)
+    >>> addition(to_text, (0, 1), (2,))
     ' c'
     """
-    before, after = to_text(prefix) if prefix else "", to_text((*prefix, token))
+    before, after = to_text(prefix) if prefix else "", to_text(prefix + tokens)
     same = _alike(before, after)
     tail = _alike(before[same:][::-1], after[same:][::-1])
     return after[same : len(after) - tail]

@@ -13,15 +13,26 @@ from beamsplit.model import Answer, Guided, LogProbs, Shortlist, is_normalised, 
 from beamsplit.search import kernels, noise
 from beamsplit.search.asks import LAST, Widen
 from beamsplit.search.frontier import Frontier
-from beamsplit.search.plan import DrawingRule
+from beamsplit.search.plan import DrawingRule, Rule
 from beamsplit.search.repeats import complete_again, completions
 from beamsplit.search.select import Selection
 from beamsplit.search.setting import Setting
-from beamsplit.search.shortlist import by_token, check_finite, check_lists, check_logits, merge, without
+from beamsplit.search.shortlist import (
+    Scores,
+    by_token,
+    check_finite,
+    check_lists,
+    check_logits,
+    merge,
+    top_tokens,
+    without,
+)
 
 __all__ = ["StepLists", "read_lists"]
 
 _FACTOR = 4  # by which lists grow that were too short
+_LIKELIEST = 256  # tokens that nearly always have all that truncated sampling may draw
+_MUCH = 4096  # tokens of a vocabulary so large that giving noise to all of them takes long
 
 
 class StepLists(Protocol):
@@ -131,8 +142,7 @@ class _VocabularyLists:
         scores = scores.rows(index[beams.live])
         if (n := self._setting.options.no_repeat_ngram) is not None:
             scores.rule_out(completions(beams.tokens[beams.live], n))
-        gumbels = noise.gumbel(keys[beams.live], scores.vocabulary, scores.gain.dtype)
-        lists = self._setting.plan.rule.perturb(scores, gumbels).shortlist(width)
+        lists = _drawn(self._setting.plan.rule, scores, keys[beams.live], width)
         place = beams.live.flatten().cumsum(0).view_as(index) - 1
         return lists.at(place.clamp(min=0))
 
@@ -207,6 +217,47 @@ class _ModelLists:
         keys = noise.slot_keys(frontier.seeds, frontier.groups, frontier.time, frontier.beams.score.shape[2])
         noises = noise.gumbel_of(keys, lists.tokens, lists.gain.dtype)
         return rule.perturb_lists(lists, noises, unlisted if is_whole else None)
+
+
+def _drawn(rule: Rule, scores: Scores, keys: Tensor, width: int) -> Shortlist:
+    """Return the best tokens of each row by keys that are made random.
+
+    Where a rule draws from a few likely tokens alone, only these are given noise: the same as otherwise.
+    """
+    if not (isinstance(rule, DrawingRule) and rule.keeps_to_few) or scores.vocabulary < _MUCH:
+        return _drawn_of_all(rule, scores, keys, width)
+    tokens = top_tokens(scores.gain, max(_LIKELIEST, width)).sort(dim=1).values
+    log_prob, complete = rule.likeliest(scores.gain, tokens)
+    key = log_prob + noise.gumbel_of(keys, tokens, scores.gain.dtype)
+    best = key.topk(width).indices.sort(dim=1).values
+    lists = _listed(scores, tokens.gather(1, best), key.gather(1, best))
+    if bool(complete.all()):
+        return lists
+    others = (~complete).nonzero().squeeze(1)
+    return _replaced(lists, others, _drawn_of_all(rule, scores.rows(others), keys[others], width))
+
+
+def _drawn_of_all(rule: Rule, scores: Scores, keys: Tensor, width: int) -> Shortlist:
+    return rule.perturb(scores, noise.gumbel(keys, scores.vocabulary, scores.gain.dtype)).shortlist(width)
+
+
+def _replaced(lists: Shortlist, rows: Tensor, others: Shortlist) -> Shortlist:
+    """Return the lists with those of these rows replaced by others, which are as long."""
+
+    def put(values: Tensor, replacement: Tensor) -> Tensor:
+        return values.index_copy(0, rows, replacement)
+
+    log_prob = put(lists.log_prob, others.log_prob)
+    gain = put(lists.gain, others.gain) if lists.is_guided else log_prob
+    key = put(lists.key, others.key)
+    return Shortlist(put(lists.tokens, others.tokens), log_prob, put(lists.rest, others.rest), gain, key)
+
+
+def _listed(scores: Scores, tokens: Tensor, key: Tensor) -> Shortlist:
+    """Return lists of these tokens [rows k], which have these keys."""
+    log_prob = scores.log_prob.gather(1, tokens)
+    gain = log_prob if scores.gain is scores.log_prob else scores.gain.gather(1, tokens)
+    return Shortlist(tokens, log_prob, key.amin(1), gain, key)
 
 
 def _is_longer(longer: Shortlist, before: Shortlist) -> bool:

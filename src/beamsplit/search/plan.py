@@ -88,6 +88,13 @@ class DrawingRule(Rule, Protocol):
         """Whether it draws from the likeliest tokens alone, so that lists may have all of them."""
         ...
 
+    def likeliest(self, gain: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the log-probabilities by which the likeliest tokens [rows k] are drawn [rows k].
+
+        `gain` is [rows vocab]. Second comes whether no other token may be drawn [rows].
+        """
+        ...
+
     def perturb_lists(self, lists: Shortlist, noise: Tensor, unlisted: Tensor | None) -> Shortlist:
         """Return the lists with keys made random by Gumbel noise [... k].
 

@@ -60,6 +60,9 @@ class _Draw:
     def keeps_to_few(self) -> bool:
         return self.truncation.keeps_to_few
 
+    def likeliest(self, gain: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        return self.truncation.apply_to_likeliest(gain, tokens)
+
     def perturb_lists(self, lists: Shortlist, noise: Tensor, unlisted: Tensor | None) -> Shortlist:
         log_prob, complete = self.truncation.apply_to_lists(lists.gain, lists.rest, unlisted)
         rest = torch.where(complete, -torch.inf, torch.inf)

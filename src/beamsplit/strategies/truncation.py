@@ -44,6 +44,20 @@ class Truncation:
             floor = torch.maximum(floor, _nucleus_floor(tempered, floor, self.top_p))
         return tempered.masked_fill(tempered < floor, -torch.inf)
 
+    def apply_to_likeliest(self, gain: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """Do the same for the likeliest tokens alone: [rows vocab], [rows k] -> [rows k].
+
+        Second comes whether no other token may be drawn [rows], so that nothing is missing.
+        """
+        tempered = torch.log_softmax(gain / self.temperature, dim=-1).gather(-1, tokens)
+        floor = self._floor_of_ranks(tempered)
+        if self.top_p is not None and self.top_p < 1:
+            cut = tempered.amin(-1, keepdim=True) < floor
+            missing = (1 - tempered.exp().sum(-1, keepdim=True)).clamp(min=0).masked_fill(cut, 0.0)
+            floor = torch.maximum(floor, _nucleus_floor(tempered, floor, self.top_p, missing))
+        complete = (tempered.amin(-1, keepdim=True) < floor).squeeze(-1)
+        return tempered.masked_fill(tempered < floor, -torch.inf), complete
+
     @property
     def keeps_to_few(self) -> bool:
         """Whether unlikely tokens are never drawn."""

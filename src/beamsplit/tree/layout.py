@@ -209,7 +209,7 @@ def _column_width(lanes: Sequence[Lane], column: int, letters: int) -> float:
 
 def shown(cell: Cell, letters: int) -> str:
     """Return a cell's label, shortened if necessary."""
-    steps = min(len(cell.nodes), _LONGEST_RUN)
+    steps = min(sum(node.size for node in cell.nodes), _LONGEST_RUN)
     shorten = text.shorten if steps == 1 else text.shorten_middle
     return shorten(cell.label, WORD, letters * _LETTER * steps)
 

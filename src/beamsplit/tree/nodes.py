@@ -14,7 +14,7 @@ ROOT = -1
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A token that a group put after a prefix."""
+    """A token, or a chunk of tokens, that a group put after a prefix."""
 
     parent: int
     """The index of its parent among the nodes; parents come before children. -1 for a first token."""
@@ -37,6 +37,8 @@ class Node:
     """The rank, among distinct texts, of the hypothesis that ends here, from 1; 0 if none does."""
     final_log_prob: float = 0.0
     """The log-probability of that hypothesis."""
+    size: int = 1
+    """How many tokens it has: a chunk has several."""
     extra: bool = False
     """Whether this is not a token, but marks the end of a hypothesis that another one continues."""
 
@@ -44,12 +46,12 @@ class Node:
 def nodes_of(recording: Recording) -> tuple[Node, ...]:
     """Return a node for everything that was tried. Prefixes that samples share become one node."""
     nodes: list[Node] = []
-    known: dict[tuple[int, int, int], int] = {}
+    known: dict[tuple[int, int, tuple[int, ...]], int] = {}
     node_of: list[int] = []  # of each branch
     for index, branch in enumerate(recording.branches):
         parent = ROOT if branch.parent == ROOT else node_of[branch.parent]
         lane = 0 if recording.one_tree else branch.group
-        this = known.setdefault((lane, parent, branch.token), len(nodes))
+        this = known.setdefault((lane, parent, branch.added), len(nodes))
         made = _node(branch, lane, parent, nodes, kept=index in recording.kept)
         if this == len(nodes):
             nodes.append(made)
@@ -76,6 +78,7 @@ def _node(branch: Branch, lane: int, parent: int, nodes: Sequence[Node], kept: b
         kept=kept,
         lived=kept or branch.fate != "dropped",
         ended=branch.fate == "ended",
+        size=len(branch.added),
     )
 
 

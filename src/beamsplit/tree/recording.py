@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ ROOT = -1
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A token that a group put after a prefix, or considered."""
+    """A token that a group put after a prefix, or considered; or a chunk of tokens, in a chunk-wise search."""
 
     parent: int
     """The index of the branch that it extends; -1 for a first token."""
@@ -35,6 +36,13 @@ class Branch:
     """The penalty of this token alone, times the strength: what was taken off the score."""
     fate: Fate
     """`lives`: it was a beam after this step; `ended`: it was complete; `dropped`: others ranked higher."""
+    tokens: tuple[int, ...] = ()
+    """All tokens of a chunk of several, of which `token` is the last; empty for a token alone."""
+
+    @property
+    def added(self) -> tuple[int, ...]:
+        """The tokens that it adds to its prefix."""
+        return self.tokens or (self.token,)
 
 
 @dataclass(frozen=True)
@@ -89,7 +97,7 @@ class Recording:
         """Return the content of `to_json` as a dictionary."""
         return {
             "title": self.title,
-            "branches": [asdict(branch) for branch in self.branches],
+            "branches": [_as_dict(branch) for branch in self.branches],
             "asked": self.hypotheses.asked,
             "hypotheses": [asdict(hypothesis) for hypothesis in self.hypotheses],
             "one_tree": self.one_tree,
@@ -100,7 +108,7 @@ class Recording:
         """Read what `to_json` wrote."""
         try:
             content = json.loads(text)
-            branches = _checked(tuple(Branch(**each) for each in content["branches"]))
+            branches = _checked(tuple(_branch(**each) for each in content["branches"]))
             hypotheses = Hypotheses.from_json(json.dumps(content["hypotheses"]), asked=content.get("asked"))
             return cls(content["title"], branches, hypotheses, bool(content.get("one_tree", False)))
         except (ValueError, TypeError, KeyError) as error:
@@ -112,11 +120,20 @@ class Recording:
         sequences: list[tuple[int, ...]] = []
         for branch in self.branches:
             before = () if branch.parent == ROOT else sequences[branch.parent]
-            sequences.append((*before, branch.token))
+            sequences.append(before + branch.added)
         return {
             (branch.group, tokens): i
             for i, (branch, tokens) in enumerate(zip(self.branches, sequences, strict=True))
         }
+
+
+def _as_dict(branch: Branch) -> dict[str, Any]:
+    """Return a branch as a dictionary, without the tokens of a chunk where there is none."""
+    return {name: value for name, value in asdict(branch).items() if name != "tokens" or value}
+
+
+def _branch(tokens: Sequence[int] = (), **content: Any) -> Branch:
+    return Branch(**content, tokens=tuple(tokens))
 
 
 def _checked(branches: tuple[Branch, ...]) -> tuple[Branch, ...]:

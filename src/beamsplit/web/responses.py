@@ -66,6 +66,7 @@ class BranchInfo(_Exact):
     score: float | None
     cost: float | None = Field(description="The penalty of this token alone.")
     fate: Literal["lives", "ended", "dropped"]
+    tokens: list[int] | None = Field(None, description="All tokens of a chunk, of which `token` is the last.")
 
 
 class RecordingInfo(_Exact):

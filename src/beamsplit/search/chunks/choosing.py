@@ -120,6 +120,7 @@ class Turn:
             for each in self._candidates[of]
             if each.place not in taken
         ]
+        candidates = list({each.tokens: each for each in reversed(candidates)}.values())[::-1]
         strength = judge.strengths[group] if before else 0.0
         costs = [strength * self._likeness(each.place, before, judge) if strength else 0.0 for each in candidates]
         scores = [judge.score(each.path) - cost for each, cost in zip(candidates, costs, strict=True)]
