@@ -205,7 +205,7 @@ def test_a_model_that_cannot_speak_is_recorded_by_its_tokens() -> None:
 )
 def test_what_a_token_adds_may_stand_before_what_ends_every_text(before: str, after: str, added: str) -> None:
     spoken = {(1,): before, (1, 2): after}
-    assert addition(lambda tokens: spoken[tokens], (1,), 2) == added
+    assert addition(lambda tokens: spoken[tokens], (1,), (2,)) == added
 
 
 # Edges

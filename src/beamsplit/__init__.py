@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         BeamSearch,
         DiverseArithmeticSampling,
         DiverseBeamSearch,
+        DiverseChunks,
         DiverseSampling,
         DiverseSiblings,
         DivMBest,
@@ -48,6 +49,7 @@ __all__ = [
     "DivMBest",
     "DiverseArithmeticSampling",
     "DiverseBeamSearch",
+    "DiverseChunks",
     "DiverseSampling",
     "DiverseSiblings",
     "Diversity",
@@ -114,7 +116,7 @@ _HOMES = {
     "search.step": "Step",
     "selecting": "select",
     "strategies": "ArithmeticSampling BeamSearch DiverseArithmeticSampling DiverseBeamSearch DiverseSampling "
-    "DiverseSiblings DivMBest LateBranching Sampling StochasticBeamSearch",
+    "DiverseChunks DiverseSiblings DivMBest LateBranching Sampling StochasticBeamSearch",
 }
 # Packages and modules that are for users; the others are for each other.
 _PACKAGES = (

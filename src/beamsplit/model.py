@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -21,6 +21,9 @@ from beamsplit.errors import ArgumentError, ModelError
 __all__ = [
     "AdvancingModel",
     "Answer",
+    "Drawing",
+    "DrawingModel",
+    "Drawn",
     "FixableModel",
     "FixedStep",
     "Guided",
@@ -242,6 +245,51 @@ class WideningModel(StepModel, Protocol):
 
         The state is the one that came with its last answer (in the staggered schedule, perhaps with the
         rows of its first answer joined below).
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """How a model is to draw chunks of text by itself: samples, up to the end of a chunk."""
+
+    count: int
+    """Chunks for each prefix."""
+    seeds: tuple[int, ...]
+    """A number for each prefix, so that the same call draws the same chunks where that is possible."""
+    most: int
+    """The most tokens of a chunk."""
+    ends: tuple[int, ...]
+    """The end tokens."""
+    marks: tuple[str, ...]
+    """A chunk ends with a token whose text has one of these; without any, it ends by its length alone."""
+    least: int
+    """Chunks of fewer tokens end by an end token alone."""
+    temperature: float
+    top_k: int | None
+    top_p: float | None
+    min_p: float | None
+
+
+class Drawn(NamedTuple):
+    """A chunk that a model has drawn."""
+
+    tokens: tuple[int, ...]
+    """The end token included, if it ends so."""
+    log_probs: tuple[float, ...]
+    """The model's, of each token, whatever it was drawn by."""
+
+
+@runtime_checkable
+class DrawingModel(StepModel, Protocol):
+    """A model that draws chunks in one call, as an engine does."""
+
+    def draw(
+        self, state: State, rows: Sequence[int], prefixes: Sequence[tuple[int, ...]], drawing: Drawing
+    ) -> list[list[Drawn]]:
+        """Return chunks for each prefix: what may follow these tokens of an output.
+
+        `rows` are the prefixes' rows of the state, which is the one after `start`.
         """
         ...
 

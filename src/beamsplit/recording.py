@@ -128,9 +128,7 @@ def _picks_by_input(step: Step) -> dict[int, list[_GroupPicks]]:
         for index, *of_input in zip(by_input, *(column.tolist() for column in columns), strict=True):
             for group, parent, chunks, *of_group in zip(selection.groups, *of_input, strict=True):
                 tokens = [tuple(token for token in chunk if token != _NOTHING) for chunk in chunks]
-                by_input[index].append(
-                    _GroupPicks(group, selection.time, beams, parent, tokens, *of_group)
-                )
+                by_input[index].append(_GroupPicks(group, selection.time, beams, parent, tokens, *of_group))
     return by_input
 
 

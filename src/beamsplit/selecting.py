@@ -19,6 +19,7 @@ from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses, Hypothesis, text_of
 from beamsplit.ngrams import ngrams
 from beamsplit.ordering import SELECTION, SELECTIONS, SelectionName, mean_of_others, similarity, words_of
+from beamsplit.similarity import GivenSimilarity, Similarity, make_similarity, prepare
 
 __all__ = [
     "Similarity",
@@ -29,9 +30,6 @@ __all__ = [
     "word_overlap",
     "word_vector_similarity",
 ]
-
-Similarity: TypeAlias = Callable[[Hypothesis, Hypothesis], float]
-"""How alike two outputs are: from 0 to 1, the same in both directions, and 1 for the same output."""
 
 Matrix: TypeAlias = NDArray[np.float64]
 
@@ -103,7 +101,7 @@ def select(
     *,
     by: SelectionName | str = SELECTION,
     diversity: float = 0.5,
-    similarity: Similarity = word_overlap,
+    similarity: GivenSimilarity = word_overlap,
     unique: bool = False,
 ) -> Hypotheses:
     """Return `count` of the outputs, the first chosen first; all of them if there are no more.
@@ -149,7 +147,7 @@ def choose(
     *,
     by: SelectionName | str = SELECTION,
     diversity: float = 0.5,
-    similarity: Similarity = word_overlap,
+    similarity: GivenSimilarity = word_overlap,
     unique: bool = False,
 ) -> list[int]:
     """Return the places of the outputs that `select` returns, in the order in which they are chosen."""
@@ -183,10 +181,12 @@ def check_selection(count: int, by: str, diversity: float) -> float:
     return weight
 
 
-def _matrix(found: Hypotheses, similarity: Similarity) -> Matrix:
+def _matrix(found: Hypotheses, given: GivenSimilarity) -> Matrix:
     """Return the similarities of all pairs [outputs outputs]. Raise if one lies outside 0 to 1."""
-    if similarity is word_overlap:
+    if given is word_overlap:
         return _overlaps([words_of(each) for each in found])
+    similarity = make_similarity(given)
+    prepare(similarity, found)
     alike: Matrix = np.eye(len(found))
     for i, first in enumerate(found):
         for j in range(i):

@@ -14,6 +14,7 @@ from beamsplit.cli.options import MODEL_TEMPERATURE, one_of
 from beamsplit.diversity.names import TERMS
 from beamsplit.errors import ArgumentError
 from beamsplit.ordering import ORDERS, SELECTION, SELECTIONS, scorer_of
+from beamsplit.similarity.names import SIMILARITIES
 from beamsplit.strategies.defaults import DEFAULTS, STRATEGY, Defaults
 from beamsplit.strategies.names import (
     STRATEGIES,
@@ -171,6 +172,15 @@ def _complete(names: Iterable[str]) -> Callable[..., list[str]]:
     return complete
 
 
+class _Chunk(click.types.StringParamType):
+    """The end of a sentence or of a line, or a number of tokens."""
+
+    name = "sentence|line|N"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        return int(value) if str(value).isdecimal() else super().convert(value, param, ctx)
+
+
 # One strategy
 
 _AT_LEAST_1 = click.IntRange(min=1)
@@ -236,6 +246,30 @@ _OPTIONS = (
         help="For the strategy siblings: penalty for each rank among the extensions of a beam.",
     ),
     click.option(
+        "--proposals",
+        type=_WIDTH,
+        metavar="N",
+        help="For the strategy chunks: how many next chunks each group chooses among (default: 4).",
+    ),
+    click.option(
+        "--chunk",
+        type=_Chunk(),
+        help="For the strategy chunks: where a chunk ends: at the end of a sentence or of a line, or after N "
+        "tokens (default: sentence).",
+    ),
+    click.option(
+        "--propose",
+        type=click.Choice(("samples", "beams")),
+        help="For the strategy chunks: how chunks are found (default: samples).",
+    ),
+    click.option(
+        "--similarity",
+        metavar="NAME",
+        shell_complete=_complete(SIMILARITIES),
+        help=f"For the strategy chunks: how alike in meaning two outputs are, by {one_of(SIMILARITIES)} "
+        "(default: meaning).",
+    ),
+    click.option(
         "--unique",
         is_flag=True,
         help="Leave out outputs that an earlier group has found. Late branching never repeats one.",
@@ -294,7 +328,17 @@ _OPTIONS = (
     ),
 )
 _WIDTHS = ("groups", "beams_per_group", "strength", "diversity")
-_SETTINGS = ("temperature", "top_k", "top_p", "min_p", "rate")
+_SETTINGS = (
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "rate",
+    "proposals",
+    "chunk",
+    "propose",
+    "similarity",
+)
 _REST = (
     "strategy",
     "outputs",

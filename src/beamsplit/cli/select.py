@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["select"]
 
-_SIMILARITIES = ("words", "vectors")
+_SIMILARITIES = ("words", "vectors", "meaning")
 _WEIGHED = ("diverse-mbr", "dpp")
 
 
@@ -51,11 +51,12 @@ _WEIGHED = ("diverse-mbr", "dpp")
 )
 @click.option(
     "--similarity",
-    type=click.Choice(_SIMILARITIES),
+    metavar="NAME",
     default=_SIMILARITIES[0],
     show_default=True,
-    help="How alike two outputs are: by the words and pairs of words that they share, or by the mean of "
-    "their words' vectors, which are English.",
+    help="How alike two outputs are. words: by the words and pairs of words that they share; vectors: by the "
+    "mean of their words' vectors, which are English; meaning: by words of content in any form; "
+    "encoder:NAME: by a sentence-transformers model, a folder or a name on the hub.",
 )
 @click.option("--repeats", is_flag=True, help="Allow the same text twice, if a list has it so.")
 @click.option("--out", "-o", type=OUTPUT, metavar="FILE", help="Write to this file instead of printing.")
@@ -115,8 +116,15 @@ def _check_out(files: Sequence[str], out: Path | None, force: bool) -> None:
 
 def _similarity(name: str) -> Similarity:
     from beamsplit.evaluation.methods import SIMILARITIES
+    from beamsplit.similarity import make_similarity
 
-    return SIMILARITIES[name]()
+    if name in SIMILARITIES:
+        return SIMILARITIES[name]()
+    if name == "meaning" or name.startswith("encoder:"):
+        return make_similarity(name)
+    raise ArgumentError(
+        f"--similarity is {name}: there are {', '.join(SIMILARITIES)}, meaning and encoder:NAME"
+    )
 
 
 def _lines(files: Sequence[str], choice: Choice) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """Put together rows of a transformers model that have come to different lengths.
 
-Shorter rows are padded on the left, as prompts of different lengths are in any batch: masks and positions tell
-what is real. So this works for a model that takes a batch of such prompts, and whose cache has a place for
-each token.
+Shorter rows are padded on the left, as prompts of different lengths are in any batch: masks and positions
+tell what is real. So this works for a model that takes a batch of such prompts, and whose cache has a place
+for each token.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ def join_sequences(sequences: Sequence[Tensor]) -> Tensor:
 def join_arguments(states: Sequence[dict[str, Any]], rows: Sequence[int]) -> dict[str, Any]:
     """Return the arguments of a model's next call with the rows of all states, which have so many each."""
     plain = [plain_arguments(kwargs) for kwargs in states]
-    caches = [kwargs.get(_CACHE) for kwargs in plain]
+    caches: list[Any] = [kwargs.get(_CACHE) for kwargs in plain]
     _check(caches)
     lengths = [cache.get_seq_length() for cache in caches]
     plain = [_with_mask(*each) for each in zip(plain, lengths, rows, strict=True)]
     longest = lengths.index(max(lengths))
-    joined: dict[str, Any] = {_CACHE: _join_caches(caches, max(lengths))}
+    joined: dict[str, Any] = {_CACHE: _join_caches(caches)}
     for name in plain[0]:
         if name != _CACHE:
             joined[name] = _join_values(name, [kwargs.get(name) for kwargs in plain], rows, longest)
@@ -77,13 +77,13 @@ def _with_mask(kwargs: dict[str, Any], length: int, rows: int) -> dict[str, Any]
     return {**kwargs, "attention_mask": torch.ones(rows, length + 1, dtype=torch.long, device=device)}
 
 
-def _join_caches(caches: Sequence[Any], longest: int) -> Any:
+def _join_caches(caches: Sequence[Any]) -> Any:
     joined = copy.copy(caches[0])
-    joined.layers = [_join_layers(layers, longest) for layers in zip(*(c.layers for c in caches), strict=True)]
+    joined.layers = [_join_layers(layers) for layers in zip(*(cache.layers for cache in caches), strict=True)]
     return joined
 
 
-def _join_layers(layers: Sequence[Any], longest: int) -> Any:
+def _join_layers(layers: Sequence[Any]) -> Any:
     joined = copy.copy(max(layers, key=lambda layer: layer.get_seq_length()))
     most = max(layer.keys.shape[-2] for layer in layers)
     for name in ("keys", "values"):

@@ -6,6 +6,7 @@
     Keep(rows)                -> nothing: the states of these rows are kept for a Recall
     Recall(rows, sources)     -> whether states that were kept are the model's last ones from now on
     Forget(before)            -> nothing: states kept before this one are not needed any more
+    Draw(rows, prefixes, how) -> chunks that a model draws by itself, a list for each prefix
     Fix(batch, room, device)  -> a step of a fixed number of rows, or None if the model has none
     Step(...)                 -> nothing: the step is done, for whoever watches
 
@@ -22,6 +23,8 @@ import torch
 from torch import Tensor
 
 from beamsplit.model import (
+    Drawing,
+    DrawingModel,
     Room,
     StepModel,
     WideningModel,
@@ -39,6 +42,7 @@ __all__ = [
     "Abilities",
     "Advance",
     "Ask",
+    "Draw",
     "ExtensibleStrategy",
     "Fix",
     "Forget",
@@ -62,6 +66,8 @@ class Abilities:
     """Whether it can be asked for longer lists."""
     fixed_rows: bool = False
     """Whether it wants the same number of rows at every step."""
+    draws: bool = False
+    """Whether it draws chunks by itself."""
     returns: bool = False
     """Whether a search may return to states that it has left."""
     to_text: Callable[[tuple[int, ...]], str] | None = None
@@ -74,6 +80,7 @@ class Abilities:
         return cls(
             widens=isinstance(model, WideningModel),
             fixed_rows=has_fixed_rows(model),
+            draws=isinstance(model, DrawingModel),
             returns=keeps_earlier_steps(model),
             to_text=to_text_of(model),
             word_vectors=lambda: word_vectors_of(model),
@@ -146,7 +153,16 @@ class Forget:
     before: int
 
 
-Ask: TypeAlias = Start | Advance | Widen | Fix | Keep | Recall | Forget
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Draw chunks that may follow these outputs of the inputs in these rows."""
+
+    rows: tuple[int, ...]
+    prefixes: tuple[tuple[int, ...], ...]
+    drawing: Drawing
+
+
+Ask: TypeAlias = Start | Advance | Widen | Fix | Keep | Recall | Forget | Draw
 Search: TypeAlias = Generator[Ask | Step, Any, None]
 """Yields what it asks and what it has done, and is sent the answers."""
 

@@ -18,6 +18,7 @@ from beamsplit.errors import ArgumentError, BeamsplitError, ModelError
 from beamsplit.model import (
     AdvancingModel,
     Answer,
+    DrawingModel,
     FixableModel,
     FixedStep,
     JoinableModel,
@@ -32,7 +33,7 @@ from beamsplit.model import (
     read_answer,
 )
 from beamsplit.search.ahead.states import StateStep
-from beamsplit.search.asks import LAST, Advance, Ask, Fix, Forget, Keep, Recall, Search, Start, Widen
+from beamsplit.search.asks import LAST, Advance, Ask, Draw, Fix, Forget, Keep, Recall, Search, Start, Widen
 from beamsplit.search.step import Step
 from beamsplit.search.watch import LogitsWatch
 
@@ -77,6 +78,10 @@ class _States:
                 return (yield from self._keep(ask))
             case Recall():
                 return (yield from self._recall(ask))
+            case Draw():
+                model = self._model
+                assert isinstance(model, DrawingModel), "the search has asked"
+                return (yield _Call(model.draw(self._kept[0], ask.rows, ask.prefixes, ask.drawing)))
             case Forget():
                 self._aside = {number: state for number, state in self._aside.items() if number >= ask.before}
                 return None

@@ -1,4 +1,4 @@
-"""Likeness by the token vectors of the model that is decoded: nothing else is needed, in any language it knows.
+"""Likeness by the token vectors of the model that is decoded, in any language that it knows.
 
 A text's vector is the sum over its tokens, each weighed by how rare it is. Vectors are whitened first: in the
 space of a language model's embeddings a few directions, which tell frequent tokens from rare ones, would
@@ -99,5 +99,3 @@ def _find_directions(vectors: Tensor) -> tuple[Tensor, Tensor]:
     size, mixes = torch.linalg.eigh(weighed @ weighed.T)
     size = size.clamp(min=_SMALLEST * float(size[-1]))
     return mean, weighed.T @ mixes / size
-
-

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from beamsplit.strategies.arithmetic import ArithmeticSampling, DiverseArithmeticSampling
     from beamsplit.strategies.beam import BeamSearch
     from beamsplit.strategies.branching import LateBranching
+    from beamsplit.strategies.chunks import DiverseChunks
     from beamsplit.strategies.diverse import DiverseBeamSearch
     from beamsplit.strategies.divmbest import DivMBest
     from beamsplit.strategies.sampling import DiverseSampling, Sampling
@@ -21,6 +22,7 @@ __all__ = [
     "DivMBest",
     "DiverseArithmeticSampling",
     "DiverseBeamSearch",
+    "DiverseChunks",
     "DiverseSampling",
     "DiverseSiblings",
     "LateBranching",
@@ -37,6 +39,7 @@ __getattr__ = package_getattr(
         "beamsplit.strategies.arithmetic": "ArithmeticSampling DiverseArithmeticSampling",
         "beamsplit.strategies.beam": "BeamSearch",
         "beamsplit.strategies.branching": "LateBranching",
+        "beamsplit.strategies.chunks": "DiverseChunks",
         "beamsplit.strategies.diverse": "DiverseBeamSearch",
         "beamsplit.strategies.divmbest": "DivMBest",
         "beamsplit.strategies.sampling": "DiverseSampling Sampling",

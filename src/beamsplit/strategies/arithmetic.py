@@ -13,7 +13,7 @@ from beamsplit.diversity import Diversity, Hamming
 from beamsplit.model import Shortlist
 from beamsplit.search.plan import Plan, Ranked, Schedule, check_schedule, check_term, own_strengths
 from beamsplit.search.shortlist import Scores
-from beamsplit.strategies.truncation import Truncation
+from beamsplit.search.truncation import Truncation
 
 __all__ = ["ArithmeticSampling", "DiverseArithmeticSampling"]
 

@@ -54,9 +54,14 @@ class StrategyEntry:
     """Settings of `AntiLanguageModel`, if it decodes a model that is guided by that."""
 
     @property
+    def one_a_group(self) -> bool:
+        """Whether each output is a group of its own, or a run."""
+        return not self.per_group and self.width in ("runs", "outputs", "groups")
+
+    @property
     def grouped(self) -> bool:
         """Whether its outputs come in groups, or in runs."""
-        return bool(self.per_group) or self.width in ("runs", "outputs")
+        return bool(self.per_group) or self.one_a_group
 
 
 STRATEGIES: dict[str, StrategyEntry] = {
@@ -80,6 +85,14 @@ STRATEGIES: dict[str, StrategyEntry] = {
         source="late branching",
         width="outputs",
         chooses=True,
+    ),
+    "chunks": StrategyEntry(
+        home="beamsplit.strategies.chunks.DiverseChunks",
+        title="chunk-wise search",
+        source="groups that differ in meaning, sentence by sentence",
+        width="groups",
+        chooses=True,
+        samples=True,
     ),
     "siblings": StrategyEntry(
         home="beamsplit.strategies.siblings.DiverseSiblings",

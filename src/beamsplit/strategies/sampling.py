@@ -21,7 +21,7 @@ from beamsplit.search.plan import (
     own_strengths,
 )
 from beamsplit.search.shortlist import Scores
-from beamsplit.strategies.truncation import Truncation
+from beamsplit.search.truncation import Truncation
 
 __all__ = ["DiverseSampling", "Sampling"]
 

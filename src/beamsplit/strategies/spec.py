@@ -150,7 +150,7 @@ class StrategySpec:
                 "give more beams per group, or return fewer"
             )
         entry = STRATEGIES[check_strategy_name(name)]
-        one_a_group = entry.width in ("runs", "outputs")
+        one_a_group = entry.one_a_group
         if one_a_group:
             widths = replace(widths, beams_per_group=return_per_group or widths.beams_per_group)
         _check_settings(name, settings or {}, own_settings(name))
@@ -306,7 +306,10 @@ def _check_mmi(table: object) -> None:
 
 
 def _setting(key: str, value: Any) -> str:
-    return _count(value, key) if key in ("beams", "samples", "runs", "outputs") else f"{key} {value}"
+    return _count(value, key) if key in _COUNTED else f"{key} {value}"
+
+
+_COUNTED = ("beams", "samples", "runs", "outputs", "groups", "proposals")
 
 
 def _count(number: int, things: str) -> str:

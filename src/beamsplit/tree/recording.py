@@ -19,7 +19,7 @@ ROOT = -1
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A token that a group put after a prefix, or considered; or a chunk of tokens, in a chunk-wise search."""
+    """A token that a group put after a prefix, or considered. In a chunk-wise search, a chunk of tokens."""
 
     parent: int
     """The index of the branch that it extends; -1 for a first token."""

@@ -1,4 +1,4 @@
-"""Where a chunk ends: at the end of a sentence or of a line, after so many tokens, or where a function says."""
+"""Where a chunk ends: with a sentence or a line, after so many tokens, or where a function says so."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeAlias
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
 
-__all__ = ["BOUNDARIES", "Boundary", "Chunk", "Ends", "check_chunk", "make_ends"]
+__all__ = ["BOUNDARIES", "Boundary", "Chunk", "Ends", "check_chunk", "make_ends", "marks_of"]
 
 Boundary: TypeAlias = Callable[[str], bool]
 """Whether a chunk with this text is complete."""
@@ -17,8 +17,8 @@ Chunk: TypeAlias = str | int | Boundary
 Ends: TypeAlias = Callable[[Sequence[int]], bool]
 """Whether a chunk with these tokens is complete."""
 
-_SENTENCE_MARKS = frozenset(".!?…。！？\n")
-_LEAST = 4  # tokens of a sentence: "1." and "Mr." are none, and few numbers are cut in two
+_MARKS = {"sentence": (*".!?…。！？\n",), "line": ("\n",)}
+_LEAST = {"sentence": 4, "line": 1}  # tokens: "1." and "Mr." are no sentences, and few numbers are cut in two
 
 BOUNDARIES = ("sentence", "line")
 
@@ -46,9 +46,14 @@ def make_ends(chunk: Chunk, to_text: Callable[[tuple[int, ...]], str]) -> Ends:
     if not isinstance(chunk, str):
         count = int(chunk)
         return lambda tokens: len(tokens) >= count
-    if chunk == "line":
-        return _by_last_token(frozenset("\n"), 1, to_text)
-    return _by_last_token(_SENTENCE_MARKS, _LEAST, to_text)
+    return _by_last_token(frozenset(_MARKS[chunk]), _LEAST[chunk], to_text)
+
+
+def marks_of(chunk: Chunk) -> tuple[tuple[str, ...], int] | None:
+    """Return the marks that end a chunk, and how many tokens it has at least; None if a function says."""
+    if isinstance(chunk, str):
+        return _MARKS[chunk], _LEAST[chunk]
+    return None if callable(chunk) else ((), 1)
 
 
 def _by_last_token(marks: frozenset[str], least: int, to_text: Callable[[tuple[int, ...]], str]) -> Ends:

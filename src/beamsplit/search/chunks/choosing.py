@@ -122,7 +122,9 @@ class Turn:
         ]
         candidates = list({each.tokens: each for each in reversed(candidates)}.values())[::-1]
         strength = judge.strengths[group] if before else 0.0
-        costs = [strength * self._likeness(each.place, before, judge) if strength else 0.0 for each in candidates]
+        costs = [
+            strength * self._likeness(each.place, before, judge) if strength else 0.0 for each in candidates
+        ]
         scores = [judge.score(each.path) - cost for each, cost in zip(candidates, costs, strict=True)]
         known = {path.tokens for path in self._paths[:group] if path.done} if judge.unique else set()
 

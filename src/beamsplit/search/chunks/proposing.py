@@ -7,7 +7,7 @@ Where a proposal is complete, the state behind it is kept, so that the next roun
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
@@ -29,9 +29,6 @@ from beamsplit.search.step import Step
 from beamsplit.search.stopping import ask_stop
 
 __all__ = ["Asked", "Keeper", "propose"]
-
-MakePlan = Callable[[int], Plan]
-"""Makes the plan of a search whose inputs are roots of so many groups."""
 
 
 class Keeper:
@@ -134,9 +131,7 @@ Found = list[list[list[Proposal]]]
 """Proposals by root and by the group that they are for."""
 
 
-def propose(
-    asked: Asked, answer: Answer, abilities: Abilities, keeper: Keeper
-) -> Generator[Ask, Any, Found]:
+def propose(asked: Asked, answer: Answer, abilities: Abilities, keeper: Keeper) -> Generator[Ask, Any, Found]:
     """Return proposals for each root, given the model's answer about the roots."""
     search = lockstep(asked.plan, asked.search_options(), abilities)
     collector, reply = _Collector(asked, keeper), None
@@ -166,7 +161,9 @@ class _Collector:
         self._asked = asked
         self._keeper = keeper
         self._beams: _Beams | None = None
-        self._searches = asked.plan.groups // len(asked.roots[0].groups)  # groups of the search for each of ours
+        self._searches = asked.plan.groups // len(
+            asked.roots[0].groups
+        )  # groups of the search for each of ours
         self._doubted = torch.zeros(len(asked.roots), asked.plan.groups, dtype=torch.bool, device="cpu")
         self.found: Found = [[[] for _ in root.groups] for root in asked.roots]
 

@@ -40,9 +40,7 @@ def restrict(answer: Answer, sequences: Sequence[Sequence[int]], options: Decode
 def _banned(sequences: Sequence[Sequence[int]], options: DecodeOptions) -> Tensor:
     """Return tokens that are ruled out [rows n], filled up with -1."""
     ends = options.ends
-    early = [
-        ends if len(tokens) + 1 < options.min_length else [_NOTHING] * len(ends) for tokens in sequences
-    ]
+    early = [ends if len(tokens) + 1 < options.min_length else [_NOTHING] * len(ends) for tokens in sequences]
     banned = torch.tensor(early, dtype=torch.long).view(len(sequences), len(ends))
     if options.no_repeat_ngram is None:
         return banned

@@ -1,9 +1,9 @@
 """The rounds of a chunk-wise search.
 
-    every round:
-        ask the model about what each group has said     one row a group that is not done
-        propose the next chunks                          all groups in one batch
-        let the groups choose, in order                  score less likeness to the groups before
+every round:
+    ask the model about what each group has said     one row a group that is not done
+    propose the next chunks                          all groups in one batch
+    let the groups choose, in order                  score less likeness to the groups before
 """
 
 from __future__ import annotations
@@ -16,17 +16,20 @@ from typing import Any
 import torch
 
 from beamsplit.errors import ArgumentError
-from beamsplit.model import Answer, Room, device_of, rows_of
+from beamsplit.model import Answer, Drawing, Room, device_of, rows_of
 from beamsplit.options import DecodeOptions
 from beamsplit.scoring import LengthNormalised
 from beamsplit.search.asks import Abilities, Advance, Ask, Forget, Search, Start
-from beamsplit.search.chunks.boundaries import Chunk, make_ends
+from beamsplit.search.chunks.boundaries import Chunk, make_ends, marks_of
 from beamsplit.search.chunks.choosing import Judge, Proposed, Turn
+from beamsplit.search.chunks.drawing import draw
 from beamsplit.search.chunks.paths import Path, Root
-from beamsplit.search.chunks.proposing import Asked, Keeper, MakePlan, propose
+from beamsplit.search.chunks.proposing import Asked, Keeper, propose
 from beamsplit.search.chunks.showing import assembled, selection_of
+from beamsplit.search.plan import Plan
 from beamsplit.search.setting import room_of
 from beamsplit.search.step import Step
+from beamsplit.search.truncation import Truncation
 from beamsplit.similarity import GivenSimilarity, make_similarity, prepare
 
 __all__ = ["Chunking", "Memory", "chunked"]
@@ -37,6 +40,7 @@ Memory = tuple[tuple[Path, ...], ...]
 _Proposing = Generator[Ask, Any, Proposed]
 
 _SCATTER = 1_000_003  # so that seeds of groups and rounds do not meet
+_SEEDS = 2**31  # what engines take for a seed is below this
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +51,13 @@ class Chunking:
     strengths: Sequence[float]
     chunk: Chunk
     longest: int
-    make_plan: MakePlan
+    first_plan: Plan
+    """Of the search for first chunks, from an input, for all groups."""
+    next_plan: Plan
+    """Of the search for further chunks, from what one group has said."""
     similarity: GivenSimilarity
+    truncation: Truncation | None
+    """What samples are drawn by; None if chunks are found by beams."""
 
 
 def chunked(
@@ -61,21 +70,27 @@ def chunked(
             "a chunk-wise search reads what it has said, and the model has no to_text: give it a method "
             "to_text(tokens) that returns their text, or use DiverseBeamSearch"
         )
-    answer = yield Start(_room(how, options))
+    answer = yield Start(_room(how, options), keeps="first" if abilities.draws else "last")
     if rows_of(answer):
         yield from _Rounds(how, options, replace(abilities, to_text=to_text), answer, memory).run()
 
 
 def _room(how: Chunking, options: DecodeOptions) -> Room:
-    wanted = room_of(how.make_plan(how.groups), options)
-    return Room(beams=wanted.beams, length=options.max_length, candidates=wanted.candidates)
+    wanted = room_of(how.first_plan, options)
+    later = how.groups * how.next_plan.groups * how.next_plan.beams_per_group
+    return replace(wanted, beams=max(wanted.beams, later))
 
 
 class _Rounds:
     """The rounds for a batch of inputs."""
 
     def __init__(
-        self, how: Chunking, options: DecodeOptions, abilities: Abilities, answer: Answer, memory: Memory | None
+        self,
+        how: Chunking,
+        options: DecodeOptions,
+        abilities: Abilities,
+        answer: Answer,
+        memory: Memory | None,
     ) -> None:
         assert abilities.to_text is not None
         self._how = how
@@ -88,6 +103,7 @@ class _Rounds:
         self._judge = Judge(scorer, how.strengths, similarity, options.unique)
         self._first = answer
         self._keeper = Keeper()
+        self._drawing = _drawing(how, options) if abilities.draws else None
         batch = rows_of(answer)
         self._seeds = options.input_seeds(batch)
         self._earlier = len(memory[0]) if memory else 0
@@ -109,6 +125,8 @@ class _Rounds:
     def _propose_first(self) -> _Proposing:
         """Return first chunks. All groups of an input go on from the same root."""
         roots = [Root(index, range(self._how.groups)) for index in range(len(self._paths))]
+        if self._drawing is not None:
+            return (yield from self._draw(roots, self._how.first_plan.beams_per_group, 0))
         return (yield from self._propose_from(roots, self._first, 0))
 
     def _propose(self, number: int) -> _Proposing:
@@ -119,6 +137,8 @@ class _Rounds:
             for group, path in enumerate(of_input)
             if not path.done
         ]
+        if self._drawing is not None:
+            return (yield from self._draw(roots, self._how.next_plan.beams_per_group, number))
         if (yield from self._keeper.recall(roots)):
             return (yield from self._go_on(roots, number))
         # The model cannot put together what it left at different steps: one after another, then.
@@ -127,6 +147,14 @@ class _Rounds:
             yield from self._keeper.recall(part)
             found += yield from self._go_on(part, number)
         return found
+
+    def _draw(self, roots: Sequence[Root], count: int, number: int) -> _Proposing:
+        """Return chunks that the model draws by itself."""
+        assert self._drawing is not None
+        seeds = [sum(self._seed(root, number)) + group for root in roots for group in root.groups]
+        drawing = replace(self._drawing, count=count, seeds=tuple(seed % _SEEDS for seed in seeds))
+        found = yield from draw(roots, drawing, self._options)
+        return list(zip(roots, found, strict=True))
 
     def _go_on(self, roots: Sequence[Root], number: int) -> _Proposing:
         """Ask the model about the last tokens of what was recalled, and propose what may follow."""
@@ -137,7 +165,7 @@ class _Rounds:
     def _propose_from(self, roots: Sequence[Root], answer: Answer, number: int) -> _Proposing:
         asked = Asked(
             roots=roots,
-            plan=self._how.make_plan(len(roots[0].groups)),
+            plan=self._how.next_plan if number else self._how.first_plan,
             options=self._options,
             seeds=[self._seed(root, number) for root in roots],
             ends=self._ends,
@@ -173,6 +201,25 @@ class _Rounds:
             assembled(self._paths),
             memory=_remembered(self._paths),
         )
+
+
+def _drawing(how: Chunking, options: DecodeOptions) -> Drawing | None:
+    """Return how a model is to draw chunks by itself; None if it cannot know what is asked for."""
+    marks, truncation = marks_of(how.chunk), how.truncation
+    if marks is None or truncation is None or options.stop is not None or options.model_temperature != 1:
+        return None
+    return Drawing(
+        count=1,
+        seeds=(),
+        most=how.longest if isinstance(how.chunk, str) else min(int(how.chunk), how.longest),  # type: ignore[arg-type]
+        ends=tuple(options.ends),
+        marks=marks[0],
+        least=marks[1],
+        temperature=truncation.temperature,
+        top_k=truncation.top_k,
+        top_p=truncation.top_p,
+        min_p=truncation.min_p,
+    )
 
 
 def _by_source(roots: Sequence[Root]) -> list[list[Root]]:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
-from torch import Tensor
 
 from beamsplit.hypotheses import Hypotheses, Hypothesis
 from beamsplit.search.chunks.choosing import Choice
@@ -36,9 +35,7 @@ def assembled(paths: Sequence[Sequence[Path]]) -> Callable[[], list[Hypotheses]]
 
 
 def _hypothesis(path: Path, group: int) -> Hypothesis:
-    return Hypothesis(
-        path.tokens, path.log_prob, path.score, group, path.finished, None, path.certified
-    )
+    return Hypothesis(path.tokens, path.log_prob, path.score, group, path.finished, None, path.certified)
 
 
 def selection_of(choices: Sequence[Sequence[Choice | None]], groups: range, time: int) -> Selection:
@@ -109,5 +106,3 @@ class _Columns:
             beams_after=Beams(self._chunk[:, :, :1], self._log_prob[..., :1], live),
             chunks=self._chunk,
         )
-
-

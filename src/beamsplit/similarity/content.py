@@ -9,7 +9,7 @@ from functools import lru_cache
 from beamsplit.hypotheses import Hypothesis
 from beamsplit.similarity.base import text_of
 
-__all__ = ["WordsAlike"]
+__all__ = ["ContentAlike"]
 
 _WORD = re.compile(r"[^\W_]+")
 _PIECE = 4  # letters of a piece, the spaces around a word included
@@ -18,18 +18,18 @@ _RECENT = 1 << 14  # texts whose words are remembered
 
 _ENDINGS = ("ings", "ing", "ies", "ied", "edly", "ed", "es", "ly", "s")
 _COMMON = frozenset(
-    "about above after again all also am an and any are as at be because been before being below between both "
-    "but by can could did do does doing down during each even few for from further get got had has have having "
-    "he her here hers him his how if in into is it its itself just let me more most much my no nor not now of "
-    "off on once only or other our out over own same she should so some such than that the their them then "
-    "there these they this those through to too under until up very was we were what when where which while "
-    "who whom why will with would you your yours".split()
+    "about above after again all also am an and any are as at be because been before being below between "
+    "both but by can could did do does doing down during each even few for from further get got had has "
+    "have having he her here hers him his how if in into is it its itself just let me more most much my "
+    "no nor not now of off on once only or other our out over own same she should so some such than that "
+    "the their them then there these they this those through to too under until up very was we were what "
+    "when where which while who whom why will with would you your yours".split()
 )
 """English words that say little. Those of other languages count like any other word."""
 
 
 @dataclass(frozen=True)
-class WordsAlike:
+class ContentAlike:
     """The mean of two shares: of the words of content, and of their four-letter pieces, that both have.
 
     Words count once, without their English endings. Pieces find compounds, and forms in other languages.
