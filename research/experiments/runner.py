@@ -23,6 +23,7 @@ from beamsplit.metrics.coco import Unavailable, check_java, keeping_programs
 from research.experiments.ahead import decode_ahead
 from research.experiments.front import draw_front
 from research.experiments.report import renew_tables
+from research.novelty.plot import draw_novelty
 
 __all__ = ["main"]
 
@@ -147,6 +148,7 @@ def _renew_pages() -> None:
     """Write the tables of the pages from the results, and delete plots that no page shows."""
     results, shown = DOCS / "results", ""
     draw_front(results)
+    draw_novelty(results / "novelty")
     for page in (DOCS / name for name in PAGES):
         text = renew_tables(page.read_text(encoding="utf-8"), results)
         write_bytes(page, text.encode())

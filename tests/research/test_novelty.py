@@ -171,14 +171,14 @@ def test_any_eight_are_the_same_eight_each_time() -> None:
     [
         ("first", "0 1 2 3 4 5 6 7"),
         ("likeliest", "31 30 29 28 27 26 25 24"),
-        ("farthest", "31 0 15 7 23 3 11 19"),
-        ("farthest of the likelier", "31 16 23 19 27 17 21 25"),
+        ("farthest", "31 0 16 8 24 20 12 4"),
+        ("farthest of the likelier", "31 16 24 20 28 26 22 18"),
     ],
 )
 def test_ways_to_keep_eight(way: str, expected: str) -> None:
     found = [said(str(place), -100.0 + place) for place in range(32)]
     kept = keep(Row(family="", run="", keep=way), found, "p1", alike)
-    assert sorted(int(each.text or 0) for each in kept) == sorted(map(int, expected.split()))
+    assert [int(each.text or 0) for each in kept] == [int(place) for place in expected.split()]
 
 
 @pytest.mark.parametrize("way", ["dpp", "diverse-mbr"])
@@ -225,7 +225,7 @@ def test_parts_of_the_check() -> None:
     assert words_of("It's late, Tom!") == ["it's", "late", "tom"]
     assert is_whole(said("Why?)", finished=False))
     assert not is_whole(said("Why (", finished=False))
-    assert copies([], ["a"])
+    assert not copies([], ["a"])
     assert not copies(["an"], ["a", "banana"])
 
 
@@ -251,11 +251,9 @@ def test_a_list_by_hand() -> None:
     ]
     figures = Meter(encode, "made up").measure(answers, QUESTION)
     expected = {
-        # By 0.8 the Oise is like the Aisne (0.98), and "Oh" is 0.8 like the Oise, which is not a first.
+        # By 0.8 the Oise is like the Aisne (0.98), and "Oh" like the Oise, which is not a first.
         "clusters": 3,
-        "clusters_loose": 3
-        - 1
-        + 0,  # by 0.7 the Aisne is like the Somme; the Oise is not, and "Oh" is like it
+        "clusters_loose": 2,  # by 0.7 the Aisne is like the Somme; the Oise is not, and "Oh" is like it
         "sensible": 2,
         "sensible_loose": 2,
         "passed": 3 / 4,
