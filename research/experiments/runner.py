@@ -31,7 +31,7 @@ HERE = Path(__file__).parent
 DOCS = HERE.parents[1] / "docs"
 JOBS_EACH = 4  # processes for each experiment that is scored: more, and they wait for what one of them does
 NEED_JAVA = ("cider", "meteor", "bleu4", "rouge")
-PAGES = ("results.md", "choosing.md", "paper-conditions.md")
+PAGES = ("results.md", "choosing.md", "paper-conditions.md", "novelty.md")
 """Pages whose tables are made from results."""
 ON_REQUEST = "paper/"
 """Experiments that need models which do not come with the package: run if they are named."""

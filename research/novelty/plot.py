@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["draw_novelty", "look_of"]
 
 Results = Mapping[str, Any]
-FILE = "quality.svg"
+FILE, COVERAGE = "quality.svg", "coverage.svg"
 
 _LOOKS: dict[str, dict[str, Any]] = {
     "chunks": {"color": "#c2410c", "marker": "o", "linewidth": 2.4, "zorder": 5},
@@ -44,13 +44,34 @@ def look_of(family: str) -> dict[str, Any]:
 
 
 def draw_novelty(folder: Path, part: str = "test") -> None:
-    """Write FOLDER/quality.svg from FOLDER/PART.json, if that is there."""
-    file = folder / f"{part}.json"
-    if not file.exists():
-        return
+    """Write FOLDER/quality.svg and FOLDER/coverage.svg, if there is what they are made of."""
+    for draw, name in ((_draw_quality, part), (_draw_coverage, f"pronounce-{part}")):
+        file = folder / f"{name}.json"
+        if file.exists():
+            draw(json.loads(file.read_text(encoding="utf-8")), folder)
+
+
+def _draw_coverage(results: Results, folder: Path) -> None:
+    """Draw how many words have a pronunciation among the first k that are right, against k."""
     import matplotlib.pyplot as plt
 
-    results = json.loads(file.read_text(encoding="utf-8"))
+    with style():
+        figure, axes = plt.subplots(figsize=(7.2, 4.6), layout="constrained")
+        for family, setting in results["settings"].items():
+            values = [mean_of(setting, f"coverage@{k}") for k in results["ks"]]
+            dash = "--" if "unique" in family else "-"
+            axes.plot(results["ks"], values, label=family, linestyle=dash, **look_of(family))
+        axes.set_xlabel("pronunciations that are looked at (k)")
+        axes.set_ylabel("words of which one at least is right")
+        axes.legend(fontsize=9.0)
+        write_bytes(folder / COVERAGE, content(figure, "svg"))
+    plt.close(figure)
+
+
+def _draw_quality(results: Results, folder: Path) -> None:
+    """Draw log-probability against clusters: cheap settings on the left, dear ones on the right."""
+    import matplotlib.pyplot as plt
+
     reference = reference_of(results)
     with style():
         figure, panels = plt.subplots(
