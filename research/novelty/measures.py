@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Any
 
@@ -30,13 +30,15 @@ from beamsplit.ngrams import ngrams
 from research.chat.measures import repeated_share
 from research.novelty.keeping import per_token
 
-__all__ = ["THRESHOLDS", "Meter", "copies", "is_sensible", "is_whole", "words_of"]
+__all__ = ["THRESHOLDS", "Meter", "copies", "is_readable", "is_sensible", "is_whole", "words_of"]
 
 THRESHOLDS = (0.8, 0.7)
 """Cosines from which on two answers say the same: the first is that of docs/chat.md."""
 
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
-_ENDS = re.compile(r"[.!?…。][\"'”’»)\]*_`]*\s*$")
+_END = r"[.!?…。][\"'”’»)\]*_`]*"
+_ENDS = re.compile(rf"{_END}\s*$")
+_SENTENCES = re.compile(rf".*{_END}(?=\s)", re.DOTALL)  # up to the last end that something follows
 _LOOP = 0.2  # share of 4-grams that were there before, above which an answer loops
 _STUB = 3  # words that an answer has at least
 _COPY = 0.5  # share of an answer's 4-grams that are the question's, above which it is a copy
@@ -71,6 +73,17 @@ def is_sensible(answer: Hypothesis, question: str) -> bool:
     )
 
 
+def is_readable(answer: Hypothesis, question: str) -> bool:
+    """Tell whether an answer passes the same check, if one that is cut may be shown without its last sentence.
+
+    Long answers are seldom whole after a hundred tokens: that check alone would favour short ones.
+    """
+    if is_whole(answer):
+        return is_sensible(answer, question)
+    found = _SENTENCES.match(answer.text or "")
+    return found is not None and is_sensible(replace(answer, text=found[0]), question)
+
+
 @dataclass
 class Meter:
     """Measures lists by an encoder of texts, which sees each text once."""
@@ -100,17 +113,19 @@ class Meter:
 
     def measure(self, answers: Sequence[Hypothesis], question: str) -> dict[str, float]:
         """Return the figures of the answers to a question."""
-        passed = [is_sensible(each, question) for each in answers]
-        sensible = [each for each, good in zip(answers, passed, strict=True) if good]
+        checks = {"sensible": is_sensible, "readable": is_readable}
+        passed = {name: [each for each in answers if check(each, question)] for name, check in checks.items()}
         words = [words_of(each.text or "") for each in answers]
         asked, *said = self._vectors([question, *(each.text or "" for each in answers)])
         return {
             **{name: _value(metric, answers) for name, metric in self._metrics.items()},
             **{
-                name.replace("clusters", "sensible"): _value(metric, sensible) if sensible else 0.0
+                name.replace("clusters", check): _value(metric, good) if good else 0.0
                 for name, metric in self._clusters.items()
+                for check, good in passed.items()
             },
-            "passed": mean(passed),
+            "passed": len(passed["sensible"]) / len(answers),
+            "passed_readable": len(passed["readable"]) / len(answers),
             "whole": mean(map(is_whole, answers)),
             "loops": mean(repeated_share(each) > _LOOP for each in words),
             "stubs": mean(len(each) < _STUB for each in words),

@@ -30,15 +30,18 @@ Results = Mapping[str, Any]
 
 _MAIN = {
     "sensible": ("sensible clusters", 2),
+    "readable": ("readable clusters", 2),
     "clusters": ("clusters", 2),
     "clusters_loose": ("clusters, 0.7", 2),
     "passed": ("make sense", 2),
+    "passed_readable": ("readable", 2),
     "log_prob_token": ("log-prob a token", 2),
     "log_prob_word": ("a word", 2),
     "relevance": ("fit", 2),
 }
 _MORE = {
     "sensible_loose": ("sensible clusters, 0.7", 2),
+    "readable_loose": ("readable clusters, 0.7", 2),
     "entropy": ("entropy", 2),
     "spread": ("spread", 2),
     "vendi": ("Vendi", 2),
@@ -66,7 +69,7 @@ def more_table(results: Results, *against: str) -> list[str]:
 def differences_table(results: Results, *against: str) -> list[str]:
     """Return the differences of all settings from one, with their 95% intervals."""
     first = _named(results, against)
-    figures = ("sensible", "clusters", "passed", "log_prob_token")
+    figures = ("sensible", "readable", "clusters", "passed", "log_prob_token")
     rows = [
         [
             setting["family"],

@@ -19,7 +19,7 @@ from beamsplit.testing import MarkovModel
 from research.novelty.choice import choose_settings, is_good_enough
 from research.novelty.decoding import BATCH, decode_run, outputs_of, prompts_of, write_run
 from research.novelty.keeping import any_eight, farthest, keep, likeliest
-from research.novelty.measures import Meter, copies, is_sensible, is_whole, words_of
+from research.novelty.measures import Meter, copies, is_readable, is_sensible, is_whole, words_of
 from research.novelty.measuring import measure_all
 from research.novelty.model import Counted, Listing, halve
 from research.novelty.plot import draw_novelty, look_of
@@ -221,6 +221,22 @@ def test_sense_that_needs_no_judge(text: str, finished: bool, expected: bool) ->
     assert is_sensible(said(text, finished=finished), QUESTION) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "finished", "expected"),
+    [
+        ("The Somme flows there. So does", False, True),
+        ("The Somme flows there so does", False, False),
+        ('Is it "the Somme?" It may', False, True),
+        ("The Somme. So does", False, False),  # what is left is a stub
+        ("The Somme flows at 3.14 metres a", False, False),  # a point, but no end
+        ("The Somme flows", True, True),
+        ("The Somme", True, False),
+    ],
+)
+def test_an_answer_that_is_cut_may_lose_its_last_sentence(text: str, finished: bool, expected: bool) -> None:
+    assert is_readable(said(text, finished=finished), QUESTION) == expected
+
+
 def test_parts_of_the_check() -> None:
     assert words_of("It's late, Tom!") == ["it's", "late", "tom"]
     assert is_whole(said("Why?)", finished=False))
@@ -256,7 +272,9 @@ def test_a_list_by_hand() -> None:
         "clusters_loose": 2,  # by 0.7 the Aisne is like the Somme; the Oise is not, and "Oh" is like it
         "sensible": 2,
         "sensible_loose": 2,
+        "readable": 2,
         "passed": 3 / 4,
+        "passed_readable": 3 / 4,
         "whole": 1,
         "loops": 0,
         "stubs": 1 / 4,
@@ -386,12 +404,12 @@ def measured() -> dict[str, Any]:
 def test_stars_mark_what_is_beyond_chance() -> None:
     _, _, reference, better, noise = answers_table(measured())
     assert r"\*" not in reference + noise
-    assert better.count(r"\*") == 7
+    assert better.count(r"\*") == 9
     assert "**DBS hamming, 8 x 4**" in better
     assert "| 4.1 " in better
     assert "| noise " in noise  # not bold: its answers are less likely than those of the reference
     _, _, reference, _, noise = answers_table(measured(), "DBS hamming, 8 x 4")
-    assert reference.count(r"\*") == 7
+    assert reference.count(r"\*") == 9
 
 
 def test_differences_have_intervals() -> None:
