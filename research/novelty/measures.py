@@ -74,7 +74,7 @@ def is_sensible(answer: Hypothesis, question: str) -> bool:
 
 
 def is_readable(answer: Hypothesis, question: str) -> bool:
-    """Tell whether an answer passes the same check, if one that is cut may be shown without its last sentence.
+    """Tell whether an answer passes the same check, where one that is cut may lose its last sentence.
 
     Long answers are seldom whole after a hundred tokens: that check alone would favour short ones.
     """
