@@ -16,8 +16,8 @@ from research.novelty.settings import LONGEST, SEED, Run
 
 __all__ = ["decode_run", "outputs_of", "prompts_of", "write_run"]
 
-BATCH = 10
-"""Prompts at once."""
+BATCH = 5
+"""Prompts at once: with more, what a step works on does not fit into a cache."""
 
 
 def prompts_of(file: Path, part: str) -> list[dict[str, Any]]:
