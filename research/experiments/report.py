@@ -26,6 +26,7 @@ from beamsplit.evaluation import tables
 from beamsplit.evaluation.tables import aligned
 from research.experiments.causes import similarity_table, sureness_table
 from research.experiments.choice import choice_table
+from research.novelty.report import KINDS as OF_ANSWERS
 
 __all__ = ["renew_tables", "replace_blocks"]
 
@@ -43,6 +44,7 @@ KINDS: dict[str, Callable[..., list[str]]] = {
     "columns": lambda results, *columns: tables.column_table(results, columns),
     "sureness": sureness_table,
     "similarity": similarity_table,
+    **OF_ANSWERS,
 }
 
 

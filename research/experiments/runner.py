@@ -23,6 +23,7 @@ from beamsplit.metrics.coco import Unavailable, check_java, keeping_programs
 from research.experiments.ahead import decode_ahead
 from research.experiments.front import draw_front
 from research.experiments.report import renew_tables
+from research.novelty.plot import draw_novelty
 
 __all__ = ["main"]
 
@@ -30,7 +31,7 @@ HERE = Path(__file__).parent
 DOCS = HERE.parents[1] / "docs"
 JOBS_EACH = 4  # processes for each experiment that is scored: more, and they wait for what one of them does
 NEED_JAVA = ("cider", "meteor", "bleu4", "rouge")
-PAGES = ("results.md", "choosing.md", "paper-conditions.md")
+PAGES = ("results.md", "choosing.md", "paper-conditions.md", "novelty.md")
 """Pages whose tables are made from results."""
 ON_REQUEST = "paper/"
 """Experiments that need models which do not come with the package: run if they are named."""
@@ -147,6 +148,7 @@ def _renew_pages() -> None:
     """Write the tables of the pages from the results, and delete plots that no page shows."""
     results, shown = DOCS / "results", ""
     draw_front(results)
+    draw_novelty(results / "novelty")
     for page in (DOCS / name for name in PAGES):
         text = renew_tables(page.read_text(encoding="utf-8"), results)
         write_bytes(page, text.encode())
