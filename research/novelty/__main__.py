@@ -56,7 +56,7 @@ def answers(model: str, prompts: Path, part: str, out: Path, only: str, chosen: 
     entries, door = prompts_of(prompts, part), load_halved(model)
     asked = [run for name, run in runs(door).items() if re.search(only, name)]
     if chosen:
-        wanted = {row.run for row in _chosen_rows(door, results)}
+        wanted = {row.run for row in _chosen_rows(results)}
         asked = [run for run in asked if run.name in wanted]
     batches = -(-len(entries) // BATCH)
     with Progress("answers").bar(batches * len(asked)) as bar:
@@ -78,7 +78,7 @@ def measure(
 ) -> None:
     """Measure the answers in a folder: every setting, or of test prompts those that were chosen."""
     door = load_halved(model)
-    rows = rows_of_table(door) if part == "valid" or every else _chosen_rows(door, results)
+    rows = rows_of_table() if part == "valid" or every else _chosen_rows(results)
     meter = Meter(Encoder(encoder), "all-MiniLM-L6-v2")
     with Progress("measure").bar(len(rows)) as bar:
         found = measure_all(
@@ -102,7 +102,7 @@ def examples(folder: Path, model: str, prompts: Path, families: tuple[str, ...],
         for entry in entries
         if entry["id"] in EXAMPLES
     }
-    for row in _chosen_rows(door, results):
+    for row in _chosen_rows(results):
         if row.family not in (families or _SHOWN):
             continue
         content = outputs_of(folder / files[row.run].file, entries)
@@ -157,12 +157,12 @@ def report(part: str, kind: str, against: str | None, best: bool, results: Path)
     draw_novelty(results)
 
 
-def _chosen_rows(door: Any, results: Path) -> list[Row]:
+def _chosen_rows(results: Path) -> list[Row]:
     """Return the settings that were chosen on the validation prompts, in the order of the table."""
     valid = _read(results / "valid.json")
     reference_of(valid)
     chosen = choose_settings(valid)
-    rows = rows_of_table(door)
+    rows = rows_of_table()
     alone = {row.family for row in rows if sum(row.family == other.family for other in rows) == 1}
     return [row for row in rows if row.family in alone or chosen.get(row.family) == row.name]
 

@@ -12,8 +12,8 @@ from research.novelty.settings import REFERENCE
 __all__ = ["choose_settings", "is_good_enough", "mean_of", "reference_of"]
 
 Results = Mapping[str, Any]
-QUALITY = ("log_prob_token", "passed")
-GOAL = "sensible"
+QUALITY = ("log_prob_token", "passed_readable")
+GOAL = "readable_loose"
 
 
 def mean_of(setting: Results, figure: str) -> float:
@@ -39,7 +39,7 @@ def is_good_enough(setting: Results, reference: Results) -> bool:
 def choose_settings(results: Results) -> dict[str, str]:
     """Return the name of the chosen setting of each family.
 
-    It is the one with the most sensible clusters among those that are good enough. If none of a family is, it
+    It is the one with the most readable clusters among those that are good enough. If none of a family is, it
     is the one with the likeliest answers.
     """
     reference = reference_of(results)

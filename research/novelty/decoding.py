@@ -11,7 +11,7 @@ from typing import Any
 from beamsplit import Hypotheses, StepModel, decode
 from beamsplit.errors import ArgumentError
 from beamsplit.files import read_json_objects, write_bytes
-from research.novelty.model import Counted, Listing
+from research.novelty.model import Counted
 from research.novelty.settings import LONGEST, SEED, Run
 
 __all__ = ["decode_run", "outputs_of", "prompts_of", "write_run"]
@@ -21,9 +21,9 @@ BATCH = 5
 
 
 def prompts_of(file: Path, part: str) -> list[dict[str, Any]]:
-    """Return every other prompt of a file: from the first on, or from the second on."""
+    """Return every other prompt of a file to report on; to choose settings by, half of the others."""
     entries = [entry for _, entry in read_json_objects(file, '{"id": ..., "prompt": ...}')]
-    return entries[0 if part == "valid" else 1 :: 2]
+    return entries[0::4] if part == "valid" else entries[1::2]
 
 
 def write_run(
@@ -42,7 +42,6 @@ def decode_run(
 ) -> dict[str, Any]:
     """Return the outputs for each prompt, the rows that the model has computed, and the time."""
     counted = Counted(model)
-    asked: StepModel = Listing(counted, run.listed) if run.listed else counted
     outputs: list[Any] = []
     began = time.perf_counter()
     for start in range(0, len(prompts), BATCH):
@@ -50,7 +49,7 @@ def decode_run(
         conversations = [[{"role": "user", "content": entry["prompt"]}] for entry in some]
         numbers = list(range(start, start + len(some)))
         found = decode(
-            asked,
+            counted,
             conversations,
             run.strategy,
             max_length=LONGEST,

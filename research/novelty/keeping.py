@@ -10,7 +10,7 @@ from beamsplit.errors import ArgumentError
 from beamsplit.selecting import Similarity, choose
 from research.novelty.settings import KEPT, SEED, WIDE, Row
 
-__all__ = ["any_eight", "farthest", "keep", "likeliest", "per_token"]
+__all__ = ["any_eight", "by_margin", "farthest", "keep", "likeliest", "per_token"]
 
 
 def keep(row: Row, found: Sequence[Hypothesis], prompt: str, similarity: Similarity) -> list[Hypothesis]:
@@ -26,6 +26,8 @@ def keep(row: Row, found: Sequence[Hypothesis], prompt: str, similarity: Similar
             places = farthest(found, likeliest(found), similarity)
         case "farthest of the likelier":
             places = farthest(found, likeliest(found)[: WIDE // 2], similarity)
+        case "mmr":
+            places = by_margin(found, row.diversity, similarity)
         case "dpp" | "diverse-mbr":
             made = Hypotheses.ordered(found)
             places = choose(made, KEPT, by=row.keep, diversity=row.diversity, similarity=similarity)
@@ -47,6 +49,24 @@ def per_token(answer: Hypothesis) -> float:
 def likeliest(found: Sequence[Hypothesis]) -> list[int]:
     """Return all places, the likeliest per token first."""
     return sorted(range(len(found)), key=lambda place: -per_token(found[place]))
+
+
+def by_margin(
+    found: Sequence[Hypothesis], weight: float, similarity: Callable[[Hypothesis, Hypothesis], float]
+) -> list[int]:
+    """Return places by log-probability per token, less so many times the likeness to the nearest before.
+
+    That is how the groups of a chunk-wise search choose, and the rule of Carbonell & Goldstein 1998.
+    """
+    chosen: list[int] = []
+    nearest = dict.fromkeys(range(len(found)), 0.0)
+    while nearest and len(chosen) < KEPT:
+        best = max(nearest, key=lambda place: per_token(found[place]) - weight * nearest[place])
+        chosen.append(best)
+        del nearest[best]
+        for place in nearest:
+            nearest[place] = max(nearest[place], similarity(found[place], found[best]))
+    return chosen
 
 
 def farthest(

@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from beamsplit.huggingface import load
-from beamsplit.model import Answer, Shortlist, State, StepModel, end_of, plain, to_text_of
+from beamsplit.model import Answer, State, StepModel, end_of, rows_of, to_text_of, word_vectors_of
 
-__all__ = ["Counted", "Listing", "halve", "load_halved"]
+__all__ = ["Counted", "halve", "load_halved"]
 
 
 class Counted:
     """A model that counts the rows that it computes: one for each token of each output, kept or not.
 
-    It has the three verbs and nothing else that could compute, so that no search can pass the count by. A
-    prompt counts as one row, since it is read once for all outputs of an input.
+    It has nothing but the three verbs that could compute, so that no search can pass the count by. A prompt
+    counts as one row, since it is read once for all outputs of an input.
     """
 
     def __init__(self, model: StepModel) -> None:
         self.model = model
         self.end = end_of(model)
         self.to_text = to_text_of(model)
+        self.word_vectors = word_vectors_of(model)
+        self.join = getattr(model, "join", None)
         self.rows = 0
 
     def start(self, inputs: Any) -> tuple[Answer, State]:
         answer, state = self.model.start(inputs)
-        self.rows += _rows_of(answer)
+        self.rows += rows_of(answer)
         return answer, state
 
     def step(self, tokens: Tensor, state: State) -> tuple[Answer, State]:
@@ -38,54 +38,6 @@ class Counted:
 
     def select(self, state: State, rows: Tensor) -> State:
         return self.model.select(state, rows)
-
-
-def _rows_of(answer: Answer) -> int:
-    return len(answer.tokens if isinstance(answer, Shortlist) else plain(answer))
-
-
-@dataclass(frozen=True, slots=True)
-class _Listed:
-    state: State
-    log_prob: Tensor
-    """[rows vocab]"""
-
-
-class Listing:
-    """A model that lists its likeliest tokens, and more of them if asked: results are the same.
-
-    To truncate, a sampler sorts what it is given. A list takes a fraction of the time of a vocabulary.
-    """
-
-    def __init__(self, model: StepModel, width: int) -> None:
-        self.model = model
-        self.width = width
-        self.end = end_of(model)
-        self.to_text = to_text_of(model)
-
-    def start(self, inputs: Any) -> tuple[Shortlist, _Listed]:
-        return self._listed(*self.model.start(inputs))
-
-    def step(self, tokens: Tensor, state: _Listed) -> tuple[Shortlist, _Listed]:
-        return self._listed(*self.model.step(tokens, state.state))
-
-    def select(self, state: _Listed, rows: Tensor) -> _Listed:
-        return _Listed(self.model.select(state.state, rows), state.log_prob[rows])
-
-    def widen(self, state: _Listed, rows: Tensor, width: int) -> Shortlist:
-        return _likeliest(state.log_prob[rows], width)
-
-    def _listed(self, answer: Answer, state: State) -> tuple[Shortlist, _Listed]:
-        assert isinstance(answer, Tensor)
-        log_prob = answer.log_softmax(-1)
-        return _likeliest(log_prob, self.width), _Listed(state, log_prob)
-
-
-def _likeliest(log_prob: Tensor, width: int) -> Shortlist:
-    vocabulary = log_prob.shape[-1]
-    values, tokens = log_prob.topk(min(width, vocabulary))
-    rest = values[:, -1] if width < vocabulary else torch.full_like(values[:, -1], -torch.inf)
-    return Shortlist(tokens, values, rest)
 
 
 def load_halved(folder: str) -> Any:

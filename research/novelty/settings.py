@@ -11,6 +11,7 @@ from beamsplit import (
     ArithmeticSampling,
     BeamSearch,
     DiverseBeamSearch,
+    DiverseChunks,
     DiverseSampling,
     LateBranching,
     LengthNormalised,
@@ -18,7 +19,7 @@ from beamsplit import (
     Strategy,
 )
 from beamsplit.diversity.names import make_term, read_term
-from beamsplit.selecting import Similarity, vector_similarity
+from beamsplit.similarity import Similarity, make_similarity
 from beamsplit.strategies.defaults import DEFAULTS
 from beamsplit.strategies.spec import StrategySpec
 
@@ -40,7 +41,7 @@ KEPT = 8
 """Answers that a reader sees."""
 WIDE = 32
 """Rows that each method may compute for a token of every answer: four for each answer kept."""
-LONGEST = 100
+LONGEST = 64
 SEED = 1
 
 LIMITS: dict[str, Any] = {"no_repeat_ngram": 4, "min_length": 2}
@@ -59,8 +60,6 @@ class Run:
     name: str
     strategy: Strategy
     options: Mapping[str, Any] = field(default_factory=lambda: SEARCHED)
-    listed: int | None = None
-    """How many of its likeliest tokens the model lists, if that is faster; it changes nothing."""
 
     @property
     def file(self) -> str:
@@ -79,42 +78,47 @@ class Row:
 
     @property
     def name(self) -> str:
-        weight = f" {self.diversity:g}" if self.keep in _WEIGHED else ""
+        weight = f" {self.diversity:g}" if self.keep in _WEIGHTS else ""
         return self.run if self.keep == "first" else f"{self.run}; {self.keep}{weight}"
 
 
-_WEIGHED = ("dpp", "diverse-mbr")
-_WEIGHTS = (0.3, 0.5, 0.8)
+_WEIGHTS = {"dpp": (0.3, 0.5, 0.8), "diverse-mbr": (0.3, 0.5, 0.8), "mmr": (2.0, 4.0, 8.0)}
+"""Of ways to keep eight that weigh being different."""
 KEEPS = {
     "likeliest": "likeliest 8",
     "dpp": "8 by dpp",
     "diverse-mbr": "8 by diverse MBR",
+    "mmr": "8 by score less likeness",
     "farthest": "8 farthest",
     "farthest of the likelier": "8 farthest of the likelier 16",
 }
 """How eight of many samples are kept, and how the table calls that."""
 
 
-def chunks(model: Any) -> dict[str, list[Run]]:  # noqa: ARG001 (its settings may need the model's vectors)
-    """Return the runs of the chunk-wise search, by family. Each keeps all that it finds, which is eight.
+def chunks() -> dict[str, list[Run]]:
+    """Return the runs of the chunk-wise search, by family. Each keeps all that it finds, which is eight."""
+    sentences = {strength: _chunks("sentence", 4, strength) for strength in (3.0, 6.0, 12.0)}
+    pieces = {strength: _chunks(12, 4, strength) for strength in (3.0, 6.0, 12.0)}
+    return {
+        "chunk-wise, sentences, 8 x 4": list(sentences.values()),
+        "chunk-wise, 12 tokens, 8 x 4": [*pieces.values(), _chunks(6, 4, 6.0)],
+        "chunk-wise, sentences, 8 x 2": [_chunks("sentence", 2, 6.0)],
+    }
 
-    This is the place for its settings, such as
 
-        {"chunks, 8 groups of 4": [
-            Run(name=f"chunks 8x4, {strength:g}",
-                strategy=DiverseChunks(groups=KEPT, proposals=4, strength=strength), options=LIMITS)
-            for strength in (0.5, 1.0, 2.0)
-        ]}
-    """
-    return {}
+def _chunks(chunk: str | int, proposals: int, strength: float) -> Run:
+    strategy = DiverseChunks(
+        groups=KEPT, proposals=proposals, strength=strength, chunk=chunk, temperature=0.8, top_p=0.95
+    )
+    return Run(name=f"chunks {chunk} 8x{proposals}, strength {strength:g}", strategy=strategy, options=LIMITS)
 
 
 def similarity_of_search(model: Any) -> Similarity:
-    """Return how alike two answers are to a method that chooses. It must not be what measures them.
+    """Return how alike two answers are to a method that chooses, which is not what measures them.
 
-    The chunk-wise search should have the same, so that no method sees more than another.
+    The chunk-wise search has the same, so that no method sees more than another.
     """
-    return vector_similarity(model.word_vectors)
+    return make_similarity("meaning", lambda: model.word_vectors, model.to_text)
 
 
 # Runs
@@ -122,25 +126,26 @@ def similarity_of_search(model: Any) -> Similarity:
 
 def runs(model: Any) -> dict[str, Run]:
     """Return all runs by name: what matters most first."""
-    return {run.name: run for run in [*_samples(), *_searches(model), *_new(model)]}
+    return {run.name: run for run in [*_samples(), *_searches(model), *_new()]}
 
 
-def _new(model: Any) -> Iterator[Run]:
-    for made in chunks(model).values():
+def _new() -> Iterator[Run]:
+    for made in chunks().values():
         yield from made
 
 
 _TEMPERATURES = (0.7, 0.8, 1.0)
-_MIN_P = (0.05, 0.1)
-_ARITHMETIC = (0.8, 1.0)
-_DIVERSE_SAMPLING = ((0.7, 1.0), (1.0, 0.5))  # temperature, strength
+_MIN_P = (0.1,)
+_ARITHMETIC = (0.8,)
+_DIVERSE_SAMPLING = ((0.8, 1.0),)  # temperature, strength
 _TERMS = {
-    "hamming": (1.5, 3.0, 6.0),
-    "cumulative:temperature=2": (3.0, 8.0),
-    "ngram:n=2": (1.0, 3.0),
+    "hamming": (1.5, 3.0),
+    "cumulative:temperature=2": (3.0,),
+    "ngram:n=2": (1.0,),
     "embedding": (3.0,),
 }
-_LATE = (0.8, 2.0)
+_LATE = (0.8,)
+_LATE_WIDE = 22  # which cost as much: its rounds follow more branches than it returns
 
 
 def _samples() -> Iterator[Run]:
@@ -148,7 +153,7 @@ def _samples() -> Iterator[Run]:
     for temperature in _TEMPERATURES:
         yield _run(f"sampling {temperature:g} x32", Sampling(samples=WIDE, temperature=temperature), LIMITS)
     for least in _MIN_P:
-        yield _run(f"min-p {least:g} x32", Sampling(samples=WIDE, min_p=least), LIMITS, listed=256)
+        yield _run(f"min-p {least:g} x32", Sampling(samples=WIDE, min_p=least), LIMITS)
     for samples in (KEPT, WIDE):
         for temperature in _ARITHMETIC:
             strategy = ArithmeticSampling(samples=samples, temperature=temperature)
@@ -166,7 +171,7 @@ def _searches(model: Any) -> Iterator[Run]:
         for beams in (WIDE // KEPT, 1) if term == "hamming" else (WIDE // KEPT,):
             for strength in strengths:
                 yield _run(_of_groups(term, strength, beams), _groups(model, term, strength, beams))
-    for outputs in (WIDE, KEPT):
+    for outputs in (_LATE_WIDE, KEPT):
         for strength in _LATE:
             yield _run(
                 f"late branching {strength:g} x{outputs}",
@@ -189,10 +194,8 @@ def _groups(model: Any, term: str, strength: float, beams: int) -> DiverseBeamSe
     return DiverseBeamSearch(groups=KEPT, beams_per_group=beams, strength=strength, diversity=diversity)
 
 
-def _run(
-    name: str, strategy: Strategy, options: Mapping[str, Any] = BEST_OF_GROUP, *, listed: int | None = None
-) -> Run:
-    return Run(name=name, strategy=strategy, options=options, listed=listed)
+def _run(name: str, strategy: Strategy, options: Mapping[str, Any] = BEST_OF_GROUP) -> Run:
+    return Run(name=name, strategy=strategy, options=options)
 
 
 def _of_groups(term: str, strength: float, beams: int) -> str:
@@ -206,9 +209,9 @@ def _of_diverse_sampling(temperature: float, strength: float, beams: int) -> str
 # Rows of the table
 
 
-def rows_of_table(model: Any) -> list[Row]:
+def rows_of_table() -> list[Row]:
     """Return all settings; those of one family next to each other."""
-    new = (Row(family=family, run=run.name) for family, made in chunks(model).items() for run in made)
+    new = (Row(family=family, run=run.name) for family, made in chunks().items() for run in made)
     return [*_cheap(), *_wide(), *new]
 
 
@@ -243,7 +246,7 @@ def _wide() -> Iterator[Row]:
     for family, names in sampled.items():
         for keep, title in KEEPS.items():
             for name in names:
-                for weight in _WEIGHTS if keep in _WEIGHED else (0.5,):
+                for weight in _WEIGHTS.get(keep, (0.5,)):
                     yield Row(family=f"{family}: {title}", run=name, keep=keep, diversity=weight)
     for temperature, strength in _DIVERSE_SAMPLING:
         yield Row(family="diverse sampling, 8 x 4", run=_of_diverse_sampling(temperature, strength, 4))
@@ -253,4 +256,4 @@ def _wide() -> Iterator[Row]:
             family = f"DBS {term.partition(':')[0]}, 8 x 4"
             yield Row(family=family, run=_of_groups(term, strength, WIDE // KEPT))
     for strength in _LATE:
-        yield Row(family="late branching, 32", run=f"late branching {strength:g} x{WIDE}")
+        yield Row(family="late branching, 22", run=f"late branching {strength:g} x{_LATE_WIDE}")

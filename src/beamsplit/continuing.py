@@ -189,12 +189,14 @@ class _FirstPicks:
     """The picks of the first step [batch n], by which another model or other inputs are recognised."""
 
     tokens: Tensor
-    log_prob: Tensor
+    log_prob: Tensor  # NaN where it is that of a chunk, which the first answer does not tell
 
     @classmethod
     def of(cls, step: Step) -> _FirstPicks:
-        picks = step.selections[0].picks
-        return cls(picks.token.flatten(1).cpu(), picks.log_prob.flatten(1).cpu())
+        selection = step.selections[0]
+        picks = selection.picks
+        log_prob = picks.log_prob if selection.chunks is None else torch.full_like(picks.log_prob, torch.nan)
+        return cls(picks.token.flatten(1).cpu(), log_prob.flatten(1).cpu())
 
     def check(self, search: Search, model: str) -> Search:
         """Pass a search on, and look at the model's first answer on the way."""

@@ -96,31 +96,41 @@ class Turn:
     def choose(self, judge: Judge) -> tuple[list[Path], list[Choice | None]]:
         """Return the paths after this round, and what each group chose among; None if it did not choose."""
         before: list[int] = []  # places of what earlier groups say
-        taken: set[int] = set()
+        taken: set[tuple[int, tuple[int, ...]]] = set()  # chunks, by the first group of their root
         choices: list[Choice | None] = []
         for group in range(len(self._paths)):
             if group in self._places:
                 before.append(self._places[group])
+                if group in self._roots:  # it has chosen before, in another search
+                    root, said = self._roots[group], self._paths[group].tokens_after(self._number)
+                    taken.add((root.groups.start, said[len(root.tokens) :]))
                 choices.append(None)
                 continue
             choice = self._ranked(group, taken, before, judge)
             self._follow(group, choice)
             choices.append(choice)
             if choice.candidates:
-                taken.add(choice.candidates[0].place)
+                taken.add((self._roots[group].groups.start, choice.candidates[0].tokens))
                 before.append(choice.candidates[0].place)
         return self._paths, choices
 
-    def _ranked(self, group: int, taken: set[int], before: Sequence[int], judge: Judge) -> Choice:
+    def _open_to(self, group: int, taken: set[tuple[int, tuple[int, ...]]]) -> list[Candidate]:
+        """Return what a group may choose among: what is taken, only if there is nothing else."""
+        root = self._roots[group]
+        proposed = [each for of in root.groups if of <= group for each in self._candidates[of]]
+        candidates = list({each.tokens: each for each in reversed(proposed)}.values())[::-1]
+        left = [each for each in candidates if (root.groups.start, each.tokens) not in taken]
+        return left or candidates
+
+    def _ranked(
+        self,
+        group: int,
+        taken: set[tuple[int, tuple[int, ...]]],
+        before: Sequence[int],
+        judge: Judge,
+    ) -> Choice:
         """Return the candidates of a group, best first."""
-        candidates = [
-            each
-            for of in self._roots[group].groups
-            if of <= group
-            for each in self._candidates[of]
-            if each.place not in taken
-        ]
-        candidates = list({each.tokens: each for each in reversed(candidates)}.values())[::-1]
+        candidates = self._open_to(group, taken)
         strength = judge.strengths[group] if before else 0.0
         costs = [
             strength * self._likeness(each.place, before, judge) if strength else 0.0 for each in candidates

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any
 
 import torch
@@ -72,9 +72,9 @@ class Asked:
     """The most tokens of a chunk."""
 
     @property
-    def is_first(self) -> bool:
-        """Whether nothing has been said yet."""
-        return not any(root.tokens for root in self.roots)
+    def is_alone(self) -> bool:
+        """Whether the search can see to all limits, since nothing has been said yet."""
+        return not any(root.tokens for root in self.roots) and self.options.min_length <= self.most
 
     @property
     def most(self) -> int:
@@ -90,8 +90,8 @@ class Asked:
         return replace(
             self.options,
             max_length=self.most,
-            min_length=min(self.options.min_length, self.most) if self.is_first else 0,
-            no_repeat_ngram=self.options.no_repeat_ngram if self.is_first else None,
+            min_length=self.options.min_length if self.is_alone else 0,
+            no_repeat_ngram=self.options.no_repeat_ngram if self.is_alone else None,
             stop=self._is_complete,
             scorer=None,
             unique=False,
@@ -151,7 +151,7 @@ def propose(asked: Asked, answer: Answer, abilities: Abilities, keeper: Keeper) 
         try:
             event = search.send(reply)
         except StopIteration:
-            return collector.found
+            return collector.found()
 
 
 class _Collector:
@@ -161,16 +161,26 @@ class _Collector:
         self._asked = asked
         self._keeper = keeper
         self._beams: _Beams | None = None
-        self._searches = asked.plan.groups // len(
-            asked.roots[0].groups
-        )  # groups of the search for each of ours
         self._doubted = torch.zeros(len(asked.roots), asked.plan.groups, dtype=torch.bool, device="cpu")
-        self.found: Found = [[[] for _ in root.groups] for root in asked.roots]
+        self._found: list[list[list[tuple[float, Proposal]]]] = [
+            [[] for _ in range(asked.plan.groups)] for _ in asked.roots
+        ]
+
+    def found(self) -> Found:
+        """Return the best of each group of the search, as many as it has beams, for each group of ours."""
+        beams, searches = self._asked.plan.beams_per_group, self._asked.plan.groups
+        lists = []
+        for root, by_search in zip(self._asked.roots, self._found, strict=True):
+            best = [_best(each, beams) for each in by_search]
+            share = searches // len(root.groups)
+            parts = (best[start : start + share] for start in range(0, searches, share))
+            lists.append([list(chain.from_iterable(part)) for part in parts])
+        return lists
 
     def restricted(self, answer: Answer) -> Answer:
         """Return the model's answer about the live beams, without what their paths rule out."""
         options = self._asked.options
-        if self._asked.is_first or (options.no_repeat_ngram is None and not options.min_length):
+        if self._asked.is_alone or (options.no_repeat_ngram is None and not options.min_length):
             return answer
         return restrict(answer, self._sequences(), options)
 
@@ -183,7 +193,7 @@ class _Collector:
         complete = self._complete(selection)
         if bool(complete.any()):
             picked = beams.picked(selection.picks, complete)
-            yield from self._collect(picked, selection.picks.log_prob[complete])
+            yield from self._collect(picked)
         self._beams = beams.after(selection)
 
     def _sequences(self) -> list[tuple[int, ...]]:
@@ -212,7 +222,7 @@ class _Collector:
             complete |= ~ended & ((~ended).cumsum(2) <= beams)
         return complete & (selection.picks.score > -torch.inf)
 
-    def _collect(self, picked: _Picked, log_prob: Tensor) -> Generator[Keep, None, None]:
+    def _collect(self, picked: _Picked) -> Generator[Keep, None, None]:
         """Note complete chunks, and keep the states behind those that may be gone on from."""
         asked, device = self._asked, picked.root.device
         is_end = torch.isin(picked.tokens[:, -1], torch.tensor(asked.options.ends, device=device))
@@ -224,12 +234,18 @@ class _Collector:
             source = yield from self._keeper.keep(picked.row[goes_on])
         place = torch.where(goes_on, goes_on.long().cumsum(0) - 1, -1)
         doubtful = self._doubted[picked.root.cpu(), picked.group.cpu()]
-        columns = (picked.root, picked.group, picked.tokens, log_prob, picked.gain, ended, doubtful, place)
+        columns = (*picked.columns, ended, doubtful, place)
         for root, group, tokens, *values, at in zip(*(column.tolist() for column in columns), strict=True):
-            total, gain, is_ended, doubt = values
+            score, log_prob, gain, is_ended, doubt = values
             where = None if at < 0 else Where(source, at)
-            made = Proposal(tuple(tokens), total, gain, is_ended, not doubt, where)
-            self.found[root][group // self._searches].append(made)
+            made = Proposal(tuple(tokens), log_prob, gain, is_ended, not doubt, where)
+            self._found[root][group].append((score, made))
+
+
+def _best(found: Sequence[tuple[float, Proposal]], count: int) -> list[Proposal]:
+    """Return so many proposals of the highest scores, in the order in which they were found."""
+    ranked = sorted(range(len(found)), key=lambda place: -found[place][0])
+    return [found[place][1] for place in sorted(ranked[:count])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,8 +255,14 @@ class _Picked:
     root: Tensor
     group: Tensor
     tokens: Tensor  # [n time]
+    score: Tensor
+    log_prob: Tensor
     gain: Tensor  # the score without penalties
     row: Tensor  # of the model's last answer, which they follow
+
+    @property
+    def columns(self) -> tuple[Tensor, ...]:
+        return self.root, self.group, self.tokens, self.score, self.log_prob, self.gain
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +296,8 @@ class _Beams:
             root=roots[which],
             group=groups[which],
             tokens=append(take(self.tokens, picks.parent), picks.token)[which],
+            score=picks.score[which],
+            log_prob=picks.log_prob[which],
             gain=(picks.score + self.paid.gather(2, picks.parent) + picks.cost)[which],
             row=self.row.gather(2, picks.parent)[which],
         )

@@ -151,8 +151,9 @@ class _Rounds:
     def _draw(self, roots: Sequence[Root], count: int, number: int) -> _Proposing:
         """Return chunks that the model draws by itself."""
         assert self._drawing is not None
-        seeds = [sum(self._seed(root, number)) + group for root in roots for group in root.groups]
-        drawing = replace(self._drawing, count=count, seeds=tuple(seed % _SEEDS for seed in seeds))
+        pairs = [(*self._seed(root, number), group) for root in roots for group in root.groups]
+        seeds = [((seed * _SCATTER + place) * _SCATTER + group) % _SEEDS for seed, place, group in pairs]
+        drawing = replace(self._drawing, count=count, seeds=tuple(seeds))
         found = yield from draw(roots, drawing, self._options)
         return list(zip(roots, found, strict=True))
 
