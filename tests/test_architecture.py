@@ -26,6 +26,7 @@ FLOORS = {
         "ordering",
         "scoring",
         "selecting",
+        "similarity",
     ),
     "search": ("search",),
     "strategies": ("strategies",),

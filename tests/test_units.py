@@ -499,6 +499,7 @@ PUBLIC = [
     "DivMBest",
     "DiverseArithmeticSampling",
     "DiverseBeamSearch",
+    "DiverseChunks",
     "DiverseSampling",
     "DiverseSiblings",
     "Diversity",
@@ -580,12 +581,12 @@ def test_modules_are_found_and_what_is_nowhere_is_not() -> None:
 
 def test_dir_lists_our_names_alone() -> None:
     packages = (
-        "diversity engines evaluation huggingface metrics models strategies study testing tree web".split()
-    )
+        "diversity engines evaluation huggingface metrics models similarity strategies study testing tree web"
+    ).split()
     assert dir(beamsplit) == sorted([*PUBLIC, *packages, "__version__"])
     for package in packages:
         assert importlib.util.find_spec(f"beamsplit.{package}") is not None
-    for lazy in (beamsplit.strategies, beamsplit.diversity):
+    for lazy in (beamsplit.strategies, beamsplit.diversity, beamsplit.similarity):
         assert dir(lazy) == sorted(lazy.__all__)
         assert all(getattr(lazy, name) is not None for name in lazy.__all__)
 

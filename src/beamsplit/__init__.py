@@ -126,6 +126,7 @@ _PACKAGES = (
     "huggingface",
     "metrics",
     "models",
+    "similarity",
     "strategies",
     "study",
     "testing",

@@ -71,7 +71,7 @@ def expected(spec: StrategySpec, max_length: int = 60, seed: int = 0) -> Any:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_what_is_answered_is_what_decode_finds(client: TestClient, strategy: str) -> None:
     widths = Widths(groups=2, beams_per_group=2, strength=0.7, diversity="ngram")
-    own = {"strength": 0.7} if strategy == "branching" else {}
+    own = {"strength": 0.7} if strategy in ("branching", "chunks") else {}
     spec = StrategySpec.of_widths(strategy, widths, own)
     answer = decode(client, searches=[{"strategy": strategy, **asdict(widths)}], seed=3, max_length=12)
     (column,) = compare_lists([(spec.title, expected(spec, 12, seed=3))])

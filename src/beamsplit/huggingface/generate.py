@@ -1,4 +1,4 @@
-"""Decoding loops for `generate`, with the names that its users know: diverse beam search, late branching."""
+"""Decoding loops for `generate`, with the names that its users know."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ from beamsplit.huggingface.processors import Processors, stop_by
 from beamsplit.huggingface.sampling import warn_of_unasked_sampling
 from beamsplit.huggingface.scoring import AsIn455, GenerationScorer
 from beamsplit.hypotheses import Hypotheses, Hypothesis
+from beamsplit.search.chunks.boundaries import Chunk
 from beamsplit.search.plan import Strategy
 from beamsplit.search.softening import soften_answer
 from beamsplit.search.step import Step
 from beamsplit.search.stopping import Settled
-from beamsplit.strategies import DiverseBeamSearch, DiverseSampling, LateBranching
+from beamsplit.similarity import GivenSimilarity
+from beamsplit.strategies import DiverseBeamSearch, DiverseChunks, DiverseSampling, LateBranching
 
-__all__ = ["diverse_beam_search", "late_branching"]
+__all__ = ["diverse_beam_search", "diverse_chunks", "late_branching"]
 
 
 def diverse_beam_search(
@@ -163,10 +165,8 @@ def late_branching(
     """
     _refuse(generation_config, on_step)
     beam_cache = checks.true_or_false("beam_cache", beam_cache)
-    for name in ("output_scores", "output_logits"):
-        if generation_config.return_dict_in_generate and getattr(generation_config, name, False):
-            raise ArgumentError(f"{name}=True is not possible with late_branching: use diverse_beam_search")
-    _refuse_groups({**vars(generation_config), **model_kwargs})
+    _refuse_scores(generation_config, "late_branching")
+    _refuse_groups({**vars(generation_config), **model_kwargs}, "late_branching")
     beams = checks.at_least("num_beams", _given(num_beams, generation_config, "num_beams", 1), 1)
     returned = _given(num_return_sequences, generation_config, "num_return_sequences", 1)
     outputs = max(beams, checks.at_least("num_return_sequences", returned, 1))
@@ -193,12 +193,118 @@ def late_branching(
     return make_output(model, prompts, _filled_up(lists, asked, "that differ"), recorder)
 
 
-def _refuse_groups(settings: Mapping[str, Any]) -> None:
+def diverse_chunks(
+    model: Any,
+    input_ids: Tensor,
+    *,
+    logits_processor: Iterable[Any] = (),
+    stopping_criteria: Iterable[Any] = (),
+    generation_config: Any,
+    num_return_sequences: int | None = None,
+    to_text: Any = None,
+    length_penalty: float | None = None,
+    strength: float | Sequence[float] = 3.0,
+    proposals: int = 4,
+    chunk: Chunk = "sentence",
+    longest: int = 60,
+    similarity: GivenSimilarity = "meaning",
+    unique: bool = False,
+    seed: int | Sequence[int] | None = None,
+    on_step: Callable[[Step], object] | None = None,
+    beam_cache: bool = True,
+    **model_kwargs: Any,
+) -> Any:
+    """Give this to `generate`: `generate(**inputs, custom_generate=diverse_chunks, to_text=tokenizer, ...)`.
+
+    Outputs differ in meaning: at the end of each chunk, such as a sentence, each takes of its `proposals` the
+    one of highest score, less its likeness to what outputs before it say. See `beamsplit.DiverseChunks`.
+
+    Args:
+        num_return_sequences: how many outputs to return, in the order of choice; 1 by default, as of any
+            `generate`.
+        to_text: the tokenizer, or a function that turns a tuple of tokens into text.
+        length_penalty: as ever; see `GenerationScorer`.
+        strength: weighs likeness, from 0 to 1, against score; one number, or one an output.
+        proposals: how many next chunks an output has to choose among. With do_sample=True they are samples,
+            drawn with the temperature, top_k, top_p and min_p of `generate`; otherwise diverse beams.
+        chunk, longest: where a chunk ends ("sentence", "line", a number of tokens or a function of its text),
+            and the most tokens that it may have.
+        similarity: "meaning", "content", "tokens", "encoder:NAME", an encoder, or a function of two
+            hypotheses.
+        unique: return no sequence twice, if there is another.
+        seed: for do_sample=True; by default drawn from torch's generator, which `set_seed` controls.
+        on_step: called after every round with a `beamsplit.Step`, whose `hypotheses` are the lists so far.
+        beam_cache: store the keys and values of a prompt once for all its rows. The results are the same.
+
+    All other settings are those of `generate`. Returns sequences, or, with return_dict_in_generate=True, its
+    output for beams with `log_probs` besides and without `scores`, `logits` and `beam_indices`.
+    """
+    _refuse(generation_config, on_step)
+    beam_cache = checks.true_or_false("beam_cache", beam_cache)
+    _refuse_scores(generation_config, "diverse_chunks")
+    _refuse_groups({**vars(generation_config), **model_kwargs}, "diverse_chunks")
+    returned = _given(num_return_sequences, generation_config, "num_return_sequences", 1)
+    outputs = checks.at_least("num_return_sequences", returned, 1)
+    sampling = bool(getattr(generation_config, "do_sample", False))
+    processors = Processors(logits_processor, sampled_by=generation_config if sampling else None)
+    prompt = Prompt(input_ids, model_kwargs, processors, generation_config, _rows_an_input(generation_config))
+    prompts = prompt.input_ids[prompt.rows]
+    scorer = _scorer(generation_config, length_penalty, None, groups=1)
+    strategy = DiverseChunks(
+        groups=outputs,
+        strength=strength,
+        proposals=proposals,
+        chunk=chunk,
+        longest=longest,
+        similarity=similarity,
+        propose="samples" if sampling else "beams",
+        **(_sampling_settings(generation_config) if sampling else {}),
+    )
+    search = beamsplit.steps(
+        TransformersModel(model, lambda inputs: inputs, to_text=_reader(to_text), beam_cache=beam_cache),
+        prompt,
+        strategy,
+        max_length=generation_config.max_length - prompts.shape[1],
+        end=_ends(model, generation_config),
+        stop=stop_by(stopping_criteria, prompts),
+        scorer=scorer,
+        unique=unique,
+        seed=_seed(seed, sampling),
+    )
+    for step in search:
+        if on_step is not None:
+            on_step(step)
+    asked = _Request(outputs, outputs, (), returned, None)
+    recorder = OutputRecorder(outputs, outputs, False, scorer, generation_config)
+    lists = [_first_returned(found, asked, scorer) for found in step.hypotheses]
+    return make_output(model, prompts, _filled_up(lists, asked, "that are allowed"), recorder)
+
+
+def _reader(to_text: Any) -> Callable[[tuple[int, ...]], str]:
+    """Return a function that turns tokens into text, given that or a tokenizer."""
+    decode = getattr(to_text, "decode", None)
+    if callable(decode):
+        return lambda tokens: str(decode(list(tokens), skip_special_tokens=True))
+    if callable(to_text):
+        read: Callable[[tuple[int, ...]], str] = to_text
+        return read
+    raise ArgumentError(
+        "diverse_chunks reads what it has said: give generate the tokenizer, as to_text=tokenizer"
+    )
+
+
+def _refuse_scores(config: Any, name: str) -> None:
+    for output in ("output_scores", "output_logits"):
+        if config.return_dict_in_generate and getattr(config, output, False):
+            raise ArgumentError(f"{output}=True is not possible with {name}: use diverse_beam_search")
+
+
+def _refuse_groups(settings: Mapping[str, Any], loop: str) -> None:
     for name, unset in (("num_beam_groups", 1), ("diversity_penalty", 0)):
         if settings.get(name) not in (None, unset):
             raise ArgumentError(
-                f"{name}={settings[name]} is for diverse_beam_search: late_branching has no groups, and its "
-                "own strength"
+                f"{name}={settings[name]} is for diverse_beam_search: {loop} has a strength of its own, and "
+                "each of its outputs is a group"
             )
 
 
@@ -305,11 +411,17 @@ def _strategy(
         samples_per_group=beams,
         strength=asked.strength,
         diversity=term,
-        temperature=_given(None, config, "temperature", 1.0),
-        top_k=getattr(config, "top_k", None) or None,  # 0 is off
-        top_p=getattr(config, "top_p", None),
-        min_p=getattr(config, "min_p", None),
+        **_sampling_settings(config),
     )
+
+
+def _sampling_settings(config: Any) -> dict[str, Any]:
+    return {
+        "temperature": _given(None, config, "temperature", 1.0),
+        "top_k": getattr(config, "top_k", None) or None,  # 0 is off
+        "top_p": getattr(config, "top_p", None),
+        "min_p": getattr(config, "min_p", None),
+    }
 
 
 def _scorer(config: Any, length_penalty: Any, early_stopping: Any, groups: int) -> GenerationScorer:

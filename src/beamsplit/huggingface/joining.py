@@ -64,8 +64,9 @@ def _check(caches: Sequence[Any]) -> None:
         kinds = {type(layer) for layer in getattr(cache, "layers", None) or ()}
         if not kinds or not kinds <= {DynamicLayer, DynamicSlidingWindowLayer}:
             raise ModelError(
-                "rows of different lengths cannot be put together in this model's cache: it is made of "
-                f"{', '.join(sorted(kind.__name__ for kind in kinds)) or type(cache).__name__}"
+                "rows of different lengths cannot be put together in this model's cache, which is made of "
+                f"{', '.join(sorted(kind.__name__ for kind in kinds)) or type(cache).__name__}: use "
+                "schedule='lockstep'"
             )
 
 

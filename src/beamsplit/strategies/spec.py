@@ -207,6 +207,13 @@ class StrategySpec:
         return int(self.settings[entry.width]) * int(self.settings.get(entry.per_group, 1))
 
     @property
+    def rows(self) -> int:
+        """How many rows of a model an input takes at most."""
+        made: Any = strategy_class(self.strategy)(**self.settings)
+        several = (getattr(made, name, None) or 1 for name in ("proposals", "first_proposals"))
+        return self.outputs * max(several)
+
+    @property
     def asked(self) -> int:
         """The number of outputs that are asked for of each input."""
         if self.return_per_group is None:

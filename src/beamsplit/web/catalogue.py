@@ -128,7 +128,7 @@ class Catalogue:
 # Strategies and terms
 
 
-_OWN_SETTINGS = ("temperature", "top_k", "top_p", "min_p", "rate")
+_OWN_SETTINGS = ("temperature", "top_k", "top_p", "min_p", "rate", "proposals")
 
 
 def strategies() -> list[dict[str, Any]]:

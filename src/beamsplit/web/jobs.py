@@ -57,7 +57,7 @@ class JobFactory:
     def _specs(self, request: DecodeRequest, entry: Entry) -> tuple[StrategySpec, ...]:
         searches = _DEFAULT_SEARCHES if request.searches is None else request.searches
         specs = tuple(search.spec(entry.widths) for search in searches)
-        beams = sum(spec.outputs for spec in specs)
+        beams = sum(spec.rows for spec in specs)
         if beams > self.limits.beams:
             raise Problem(
                 422, f"the searches have {beams} beams, and the limit is {self.limits.beams}: ask for fewer"

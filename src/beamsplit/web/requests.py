@@ -53,7 +53,7 @@ class SearchRequest(_Strict):
     settings: dict[str, Setting] = Field(
         default_factory=dict,
         max_length=8,
-        description="Settings of its own: temperature, top_k, top_p, min_p, rate.",
+        description="Settings of its own: temperature, top_k, top_p, min_p, rate, proposals.",
     )
     unique: bool = Field(
         False,

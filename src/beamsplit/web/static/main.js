@@ -12,7 +12,10 @@ const LABELS = { translate: "English text", continue: "How it begins" };
 const NAMES = { translate: "Translate", caption: "Caption", ask: "Ask" };
 const INPUTS = { groups: "groups", beams: "beams", strength: "strength", price: "price", length: "length", seed: "seed", temperature: "temperature" };
 const SLIDERS = { slider: "strength", "price-slider": "price" };
-const BRANCHES = "In late branching, outputs pay for pairs of words that the list has already.";
+const PAYS = {
+  branching: "In late branching, outputs pay for pairs of words that the list has already.",
+  chunks: "In chunk-wise search, each sentence pays for its likeness of meaning to what outputs before it say.",
+};
 const SOON = 250; // milliseconds to wait for another change
 const LATER = 700; // the same while someone types
 const PATIENCE = 30_000; // milliseconds to wait for a free slot
@@ -99,16 +102,17 @@ function showSlider(id) {
 function showUse() {
   const both = [strategy(state.left), strategy(state.right)];
   const uses = (what) => both.some((each) => each.uses.includes(what));
-  const [hasTerm, priced] = [uses("diversity"), both.some(hasPrice)];
+  const [hasTerm, priced] = [uses("diversity"), both.filter(hasPrice)];
   for (const id of ["groups", "beams"]) reach(id, uses("groups"));
   reach("outputs", !uses("groups"));
   reach("strength", hasTerm);
   reach("term", hasTerm);
-  reach("price", priced);
+  reach("price", priced.length > 0);
   at("slider").disabled = !hasTerm;
-  at("price-slider").disabled = !priced;
-  at("price-label").textContent = hasTerm ? "Strength of late branching" : "Strength of diversity";
-  at("pays").textContent = [hasTerm ? pays() : "", priced ? BRANCHES : ""].filter(Boolean).join(" ");
+  at("price-slider").disabled = !priced.length;
+  at("price-label").textContent = hasTerm ? `Strength of ${priced[0]?.title}` : "Strength of diversity";
+  const paid = [...new Set(priced.map((each) => PAYS[each.name]))];
+  at("pays").textContent = [hasTerm ? pays() : "", ...paid].filter(Boolean).join(" ");
   at("pays").hidden = !at("pays").textContent;
   reach("seed", both.some((each) => each.samples));
   reach("temperature", both.some((each) => each.settings.includes("temperature")));
@@ -321,6 +325,7 @@ function listen() {
   for (const id of ["term", "left", "right"]) {
     at(id).addEventListener("change", () => {
       state[id] = at(id).value;
+      takeOwnStrength(strategy(state[id]));
       showUse();
       soon();
     });
@@ -333,6 +338,13 @@ function listen() {
   window.addEventListener("hashchange", () => {
     if (Object.keys(fromHash(location.hash, fits)).length) begin(location.hash), run();
   });
+}
+
+/** Begin with the strength that a strategy has by default, if it has one of its own. */
+function takeOwnStrength(chosen) {
+  if (!chosen || !hasPrice(chosen)) return;
+  state.price = at("price").value = chosen.strength;
+  showSlider("price-slider");
 }
 
 /** Move the focus without changing the address, whose # holds the choices. */
