@@ -31,11 +31,11 @@ def main() -> None:
 
     answers = model.chat(asked.question, max_length=asked.max_length)
     for answer in answers:
-        print(_lines(f"{answer.group}  ", answer.text))
-    print(_lines("\nby consensus: ", reorder(answers, "mbr").best.text))
+        print(lines(f"{answer.group}  ", answer.text))
+    print(lines("\nby consensus: ", reorder(answers, "mbr").best.text))
 
 
-def _lines(label: str, text: str | None) -> str:
+def lines(label: str, text: str | None) -> str:
     words = " ".join((text or "").split())
     return textwrap.fill(words, 100, initial_indent=label, subsequent_indent=" " * len(label.lstrip("\n")))
 

@@ -80,7 +80,15 @@ PROPOSING = ("samples", "beams")
 
 
 def chunks(**settings: Any) -> DiverseChunks:
-    return DiverseChunks(**{"groups": 3, "proposals": 3, "similarity": ALIKE, **settings})
+    usual = {
+        "groups": 3,
+        "proposals": 3,
+        "similarity": ALIKE,
+        "strength": 1.0,
+        "temperature": 1.0,
+        "top_p": None,
+    }
+    return DiverseChunks(**{**usual, **settings})
 
 
 def search(model: Any, strategy: DiverseChunks, inputs: Any = (1, 2), **options: Any) -> Results:

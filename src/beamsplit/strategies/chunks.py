@@ -37,8 +37,9 @@ class DiverseChunks:
     tells whether it is complete. A chunk has `longest` tokens at most.
 
     Proposals are samples, drawn with `temperature`, `top_k`, `top_p` and `min_p`; or, with `propose="beams"`,
-    the beams of a diverse beam search. The model computes a token of every proposal, and one more for each
-    chunk: what it costs to sample so many chunks.
+    the beams of a diverse beam search. `first_proposals` may be another number for the first step. The model
+    computes the tokens of all proposals, and one more for each chunk that is taken: what it costs to sample
+    so many chunks. docs/novelty.md says how strength and temperature were chosen.
 
     `similarity` is a name ("meaning", "content", "tokens", "encoder:NAME"), an encoder with a method
     `encode`, or a function of two hypotheses. None of them asks the model that is decoded. The model must
@@ -50,13 +51,13 @@ class DiverseChunks:
     groups: int
     proposals: int = 4
     first_proposals: int | None = None
-    strength: float | Sequence[float] = 1.0
+    strength: float | Sequence[float] = 3.0
     chunk: Chunk = "sentence"
     longest: int = 60
     propose: Literal["samples", "beams"] = "samples"
-    temperature: float = 1.0
+    temperature: float = 0.8
     top_k: int | None = None
-    top_p: float | None = None
+    top_p: float | None = 0.95
     min_p: float | None = None
     similarity: GivenSimilarity = "meaning"
 
