@@ -36,7 +36,9 @@ from beamsplit.options import OptionArguments
 
 __all__ = ["Prompt", "TransformersModel", "from_transformers", "word_vectors"]
 
-_CLOSE, _CLOSE_HALF = 1e-3, 0.25  # log-probabilities that rounding makes differ are closer than this
+_CLOSE = 1e-3  # log-probabilities of float32 that rounding makes differ are closer than this
+_CLOSE_HALF = 0.1  # and those of half precision differ by a smaller share of what they vary by
+_NEVER = -100.0  # a log-probability below which all are alike, -inf included
 _UNBOUNDED = 1 << 20  # more tokens than anyone asks for: `decode` has a limit of its own
 
 
@@ -219,9 +221,7 @@ class TransformersModel:
         state = self.select(state, two // beams)
         for time, these in ((0, turned[two]), (1, two)):
             logits, state = self.step(tokens[time][these], state)
-            expected = plain(logits).float().log_softmax(-1)
-            close = _CLOSE if plain(logits).dtype == torch.float32 else _CLOSE_HALF
-            if not torch.allclose(found[time][these], expected, rtol=0.0, atol=close):
+            if not _are_close(found[time][these], plain(logits)):
                 return False
         return True
 
@@ -238,6 +238,19 @@ class TransformersModel:
         if self._observer is not None:
             self._observer(plain, logits)
         return logits
+
+
+def _are_close(found: Tensor, logits: Tensor) -> bool:
+    """Tell whether log-probabilities [rows vocab] are those of a model's logits, but for rounding.
+
+    Rounding to half precision in every layer makes log-probabilities differ by a few percent of what they vary
+    by from token to token, whatever their size. In float32 hardly anything differs.
+    """
+    found, expected = (each.clamp(min=_NEVER) for each in (found, logits.float().log_softmax(-1)))
+    off = found - expected
+    if logits.dtype == torch.float32:
+        return bool(off.abs().max() <= _CLOSE)
+    return bool((off.std(-1) <= _CLOSE_HALF * expected.std(-1)).all())
 
 
 @contextmanager
