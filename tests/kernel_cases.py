@@ -28,7 +28,7 @@ from beamsplit import (
     ModelError,
     NGram,
 )
-from beamsplit.search.kernels import choose, shortlist
+from beamsplit.search.kernels import advance, choose, shortlist
 from beamsplit.search.shortlist import VocabularyReader
 from beamsplit.testing import PrefixHashModel
 
@@ -168,6 +168,44 @@ def check_ties() -> None:
         assert_same(Elsewhere(40, seed, levels=3), strategy, max_length=2, end=2, list_width=width)
 
 
+def check_ahead() -> None:
+    """A search that runs ahead with the kernels finds what one without them finds step by step."""
+    shapes: list[tuple[int, int, Any]] = [(1, 3, 0.0), (4, 1, 0.9), (3, 2, (0.0, 0.4, 2.5))]
+    for number, ((groups, beams, strength), end) in enumerate(itertools.product(shapes, [None, [2, 11]])):
+        strategy = DiverseBeamSearch(groups=groups, beams_per_group=beams, strength=strength)
+        model = PrefixHashModel(vocabulary=70, seed=number, levels=[None, 4][number % 2])
+        inputs = torch.tensor([3, 1, 4], device=DEVICE)
+        options: dict[str, Any] = {"max_length": 9, "end": end, "list_width": [None, 1, 4][number % 3]}
+        decode = functools.partial(beamsplit.decode, model, inputs, strategy, **options)
+        os.environ["BEAMSPLIT_GRAPHS"] = "0"
+        expected = without_kernels(decode)
+        os.environ["BEAMSPLIT_GRAPHS"] = "1"
+        with counted_advances() as calls:
+            found = decode()
+        assert calls, number
+        for ours, theirs in zip(found, expected, strict=True):
+            assert [each.tokens for each in ours] == [each.tokens for each in theirs], number
+            log_probs = [each.log_prob for each in theirs]
+            assert [each.log_prob for each in ours] == pytest.approx(log_probs, abs=1e-4)
+
+
+@contextlib.contextmanager
+def counted_advances() -> Iterator[list[Any]]:
+    """Note how often the kernel that goes on to the next step is called."""
+    found: list[Any] = []
+    original = advance.advance_into
+
+    def noted(*arguments: Any) -> None:
+        found.append(None)
+        original(*arguments)
+
+    advance.advance_into = noted  # type: ignore[assignment]
+    try:
+        yield found
+    finally:
+        advance.advance_into = original
+
+
 def check_shortlist() -> None:
     """Lists are those of torch, but for the last bits of the normaliser."""
     torch.manual_seed(0)
@@ -177,6 +215,7 @@ def check_shortlist() -> None:
         (2, 70, 64, torch.float32),
         (1, 300, 12, torch.float16),
         (2, 2048, 1, torch.float32),
+        (1, 150_001, 8, torch.float32),
     ):
         logits = (torch.randn(rows, vocabulary) * 3).to(kind).to(DEVICE)
         assert shortlist.knows(logits)

@@ -24,6 +24,7 @@ CHECKS = [
     "staggered",
     "groups_that_are_added",
     "ties",
+    "ahead",
     "shortlist",
     "masked_rows",
     "width_does_not_matter",

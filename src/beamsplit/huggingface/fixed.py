@@ -107,6 +107,7 @@ class FixedBeams:
         self._model = weakref.ref(model)
         self._number = number_of(self)
         self._rows = torch.arange(rows, dtype=torch.int32, device=device)
+        self._no_length = torch.zeros_like(self._rows)
         self._owner = self._rows // shape.beams
         self._grid = self._rows.view(shape.inputs, shape.beams)
         self._own = [_empty_store(layer, shape, is_own=True) for layer in prompts.own]
@@ -162,7 +163,7 @@ class FixedBeams:
 
     def _run(self) -> Tensor:
         time = self.time.to(torch.int32)
-        length, target = time + torch.zeros_like(self._rows), time * self.shape.rows + self._rows
+        length, target = self._no_length + time, torch.add(self._rows, time, alpha=self.shape.rows)
         own = OwnTokens(self.table, length, target)
         self._tables = {
             window: BeamTable(span, self._grid, self._owner, own) for window, span in self._spans.items()

@@ -243,8 +243,8 @@ class TransformersModel:
 def _are_close(found: Tensor, logits: Tensor) -> bool:
     """Tell whether log-probabilities [rows vocab] are those of a model's logits, but for rounding.
 
-    Rounding to half precision in every layer makes log-probabilities differ by a few percent of what they vary
-    by from token to token, whatever their size. In float32 hardly anything differs.
+    Rounding to half precision in every layer makes log-probabilities differ by a few percent of what they
+    vary by from token to token, whatever their size. In float32 hardly anything differs.
     """
     found, expected = (each.clamp(min=_NEVER) for each in (found, logits.float().log_softmax(-1)))
     off = found - expected

@@ -129,8 +129,8 @@ class _Follower:
     def _runner(self) -> Runner:
         """Return a runner for lists of the present width: the one of an earlier search, if it will do."""
         width = self._groups.first_width
-        if not self._can_pick_from(width):
-            width = short_width(self._setting.options)
+        while width > 1 and not self._can_pick_from(width):
+            width -= width // 2  # the longest lists that will do: short ones are seldom certain
         key = _key_of(self._setting, width)
         runner = self._fixed.kept.get(key)
         if runner is None:

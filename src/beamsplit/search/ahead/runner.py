@@ -64,12 +64,12 @@ class Runner:
         self._score = setting.like.new_zeros(shape)
         self._finished = setting.like.new_full(shape, -torch.inf)
         self._rows = torch.arange(logits.shape[0], device=device)
-        self._first = self._rows.view(shape)[..., :1]  # row of each group
         self._no_tokens = self._rows.new_empty(*shape, 0)
         self._penalty = Frontier.roots(setting, range(groups)).penalty(None)
         like = Outcome.like(self._score, self._rows, beams * (1 + options.ends_per_beam), beams)
         self._memory = torch.zeros(Record.size(like), dtype=torch.uint8, device=device)
         self._record = Record.within(self._memory, like)
+        self._standing = kernels.Standing(self._score, self._record.score, self._log_prob)
         fixed.time.zero_()  # a capture takes a few steps first, and there must be room for them
         self._choose = Repeated(self._step, device)
         self._mail = _Mail(self._memory, like)
@@ -128,28 +128,11 @@ class Runner:
             self._penalty,
             setting.is_end,
         )
-        self._go_on()
+        done = self._done() if setting.options.ends else None
+        kernels.go_on(self._fixed, self._standing, self._record.outcome, done)
 
     def _lists(self) -> Shortlist:
         return kernels.reader(self._logits, kernels.available(self._logits)).shortlist(self.width)
-
-    def _go_on(self) -> None:
-        """Let the survivors be the beams, and set the next step of the model."""
-        fixed, outcome = self._fixed, self._record.outcome
-        log_prob, score, _ = outcome.live_scores.unbind()
-        if self._setting.options.ends:
-            score = score.masked_fill(self._done().unsqueeze(2), -torch.inf)
-        self._score.copy_(score)
-        self._record.score.copy_(score)
-        self._log_prob.copy_(log_prob)
-        parent, token = outcome.live.unbind()
-        fixed.tokens.copy_(token.masked_fill(score == -torch.inf, 0).flatten())
-        rows = (self._first + parent).flatten()  # that survivors go on from
-        before = fixed.time * len(self._rows)
-        fixed.table.index_copy_(1, fixed.time, (before + self._rows).to(torch.int32).unsqueeze(1))
-        fixed.table.copy_(fixed.table.index_select(0, rows))
-        fixed.parents.copy_(before + rows)
-        fixed.time.add_(1)
 
     def _done(self) -> Tensor:
         """Finish what ends, and tell which groups [batch group] are done.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.util
+import operator
 import os
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ import torch
 from torch import Tensor
 
 from beamsplit.diversity import Hamming
-from beamsplit.model import Guided, LogProbs, Shortlist
+from beamsplit.model import FixedStep, Guided, LogProbs, Shortlist
 from beamsplit.search.plan import Rule
 from beamsplit.search.pricing import GroupPenalty
 from beamsplit.search.rules import Maximise
@@ -33,8 +34,10 @@ __all__ = [
     "Chosen",
     "Costs",
     "Outcome",
+    "Standing",
     "available",
     "can_pick_into",
+    "go_on",
     "on_device_of",
     "pick_by_kernel",
     "pick_into",
@@ -68,6 +71,14 @@ class Chosen(NamedTuple):
     in_place: bool
 
 
+class Standing(NamedTuple):
+    """Where the beams of a search stand [batch group beam] that runs on a GPU by itself."""
+
+    score: Tensor  # -inf where a group is done
+    recorded: Tensor  # the same, for whoever follows
+    log_prob: Tensor
+
+
 class Outcome(NamedTuple):
     """The tensors that the kernel fills: few and large, since a small one costs as much as a small kernel."""
 
@@ -75,7 +86,7 @@ class Outcome(NamedTuple):
     picked_scores: Tensor  # [3 batch group count] log_prob, score, cost
     live: Tensor  # [2 batch group keep] parent, token
     live_scores: Tensor  # [3 batch group keep] as above
-    flags: Tensor  # [1] int32
+    flags: Tensor  # [batch] int32
 
     @classmethod
     def like(cls, score: Tensor, index: Tensor, count: int, keep: int) -> Outcome:
@@ -86,7 +97,7 @@ class Outcome(NamedTuple):
             score.new_empty(3, batch, groups, count),
             index.new_empty(2, batch, groups, keep),
             score.new_empty(3, batch, groups, keep),
-            torch.empty(1, dtype=torch.int32, device=score.device),
+            torch.empty(batch, dtype=torch.int32, device=score.device),
         )
 
     def note(self, picks: Picks, ended: Tensor, survivors: Picks, is_certain: bool, any_end: bool) -> None:
@@ -121,11 +132,17 @@ class Outcome(NamedTuple):
     @property
     def is_uncertain(self) -> bool:
         """Whether some group might have picked what was not listed. This waits for the kernel."""
-        return bool(int(self.flags) & UNCERTAIN)
+        return bool(self._found & UNCERTAIN)
+
+    @property
+    def _found(self) -> int:
+        """What there is to know of some input or other. This waits for the kernel."""
+        of_inputs: list[int] = self.flags.tolist()
+        return functools.reduce(operator.or_, of_inputs)
 
     def read(self) -> Chosen:
         """Return what was decided. This waits for the kernel."""
-        found = int(self.flags)
+        found = self._found
         parent, token, ends = self.picked.unbind()
         live_parent, live_token = self.live.unbind()
         doubt = None
@@ -241,6 +258,29 @@ def pick_into(
     ended = is_end[picks.token]
     survivors, secure, any_end = split_ends(rule, picks, bound, ended, count, keep)
     outcome.note(picks, ended, survivors, bool(secure.all()), any_end)
+
+
+def go_on(step: FixedStep, standing: Standing, outcome: Outcome, done: Tensor | None) -> None:
+    """Let survivors be the beams, but for groups [batch group] that are done, and set the next step."""
+    if available(standing.score):
+        from beamsplit.search.kernels.advance import advance_into
+
+        advance_into(step, standing, outcome, done)
+        return
+    log_prob, score, _ = outcome.live_scores.unbind()
+    if done is not None:
+        score = score.masked_fill(done.unsqueeze(2), -torch.inf)
+    for place, values in zip(standing, (score, score, log_prob), strict=True):
+        place.copy_(values)
+    parent, token = outcome.live.unbind()
+    step.tokens.copy_(token.masked_fill(score == -torch.inf, 0).flatten())
+    row = torch.arange(score.numel(), device=score.device).view_as(score)
+    source = (row[..., :1] + parent).flatten()  # the row that each goes on from
+    before = step.time * row.numel()
+    step.table.index_copy_(1, step.time, (before + row.flatten()).to(torch.int32).unsqueeze(1))
+    step.table.copy_(step.table.index_select(0, source))
+    step.parents.copy_(before + source)
+    step.time.add_(1)
 
 
 def on_device_of(tensor: Tensor) -> contextlib.AbstractContextManager[object]:

@@ -23,7 +23,12 @@ _MOST_PAIRS = 1 << 14  # numbers that one program compares at once
 
 def fits(groups: int, per_group: int, width: int) -> bool:
     """Tell whether the kernel can be used for so many beams in each group, and lists of this width."""
-    return power_of_two(per_group * width) * power_of_two(groups * per_group) <= _MOST_PAIRS
+    return power_of_two(per_group * width) * _said_by(groups, per_group) <= _MOST_PAIRS
+
+
+def _said_by(groups: int, per_group: int) -> int:
+    """Return room for all that groups before the last may say."""
+    return power_of_two(max((groups - 1) * per_group, 1))
 
 
 def choose(
@@ -49,7 +54,6 @@ def choose_into(
     """Let groups pick, whose beams have this score and log_prob [batch group beam], without waiting."""
     batch, groups, per_group = score.shape
     width, count, keep = lists.tokens.shape[-1], outcome.picked.shape[3], outcome.live.shape[3]
-    outcome.flags.zero_()
     with on_device_of(score):
         _choose_kernel[(batch,)](
             *(values.contiguous() for values in (score, log_prob)),
@@ -70,7 +74,7 @@ def choose_into(
             block=power_of_two(per_group * width),
             beam_block=power_of_two(per_group),
             keep_block=power_of_two(keep),
-            said_block=power_of_two(groups * per_group),
+            said_block=_said_by(groups, per_group),
             num_warps=1 if per_group * width <= 256 else 4,
             enable_fp_fusion=False,  # round as the twin does
         )
@@ -82,8 +86,18 @@ def _given(costs: Costs | None, unused: Tensor) -> list[Tensor]:
     return [unused if each is None else each.contiguous() for each in tensors]
 
 
+@triton.jit
+def _reach(score, rest, first, beam, wanted):  # type: ignore[no-untyped-def]  # the types are Triton's
+    """Return two parts of the most that beams can reach by what is not listed."""
+    nothing = -float("inf")
+    return (
+        tl.load(score + first + beam, mask=wanted, other=nothing),
+        tl.load(rest + first + beam, mask=wanted, other=nothing),
+    )
+
+
 @triton.jit  # type: ignore[untyped-decorator]
-def _choose_kernel(  # type: ignore[no-untyped-def]  # the types are Triton's
+def _choose_kernel(  # type: ignore[no-untyped-def]
     score,  # [batch group beam] of the beams
     log_prob,
     tokens,  # [batch group beam k] the candidates
@@ -99,7 +113,7 @@ def _choose_kernel(  # type: ignore[no-untyped-def]  # the types are Triton's
     picked_scores,  # [3 batch group count] log_prob, score, cost
     live,  # [2 batch group keep] parent, token
     live_scores,  # [3 batch group keep] as above
-    flags,
+    flags,  # [batch]
     batch,
     groups,
     has_cost: tl.constexpr,
@@ -128,12 +142,27 @@ def _choose_kernel(  # type: ignore[no-untyped-def]  # the types are Triton's
     found = 0
     picked_size = batch * groups * count
     live_size = batch * groups * keep
+    # What a group has is asked for while the group before it picks, since memory takes as long as picking.
+    first = tl.program_id(0).to(tl.int64) * groups * beams
+    next_before = tl.load(score + first + place // width, mask=listed, other=nothing)
+    next_token = tl.load(tokens + first * width + place, mask=listed, other=-2)
+    next_gain = tl.load(gain + first * width + place, mask=listed, other=nothing)
+    next_reach, next_rest = _reach(score, rest, first, beam, beam < beams)
+    next_ends = tl.load(is_end + next_token, mask=listed, other=0).to(tl.int32)
     for group in range(groups):
         at = tl.program_id(0).to(tl.int64) * groups + group
         first = at * beams
-        before = tl.load(score + first + place // width, mask=listed, other=nothing)
-        token = tl.load(tokens + first * width + place, mask=listed, other=-2)
-        order = before + tl.load(gain + first * width + place, mask=listed, other=nothing)
+        token, ends = next_token, next_ends
+        order = next_before + next_gain
+        reach = next_reach + next_rest
+        later = first + beams
+        wanted = tl.where(listed, group + 1, groups) < groups
+        next_before = tl.load(score + later + place // width, mask=wanted, other=nothing)
+        next_token = tl.load(tokens + later * width + place, mask=wanted, other=-2)
+        next_gain = tl.load(gain + later * width + place, mask=wanted, other=nothing)
+        next_reach, next_rest = _reach(
+            score, rest, later, beam, tl.where(beam < beams, group + 1, groups) < groups
+        )
         found |= tl.max(tl.where(order != order, 1, 0), 0)  # NaN is never certain
         cost = tl.zeros_like(order)
         floor = tl.zeros([beam_block], order.dtype)
@@ -157,22 +186,18 @@ def _choose_kernel(  # type: ignore[no-untyped-def]  # the types are Triton's
             times = tl.sum((token[:, None] == said[None, :]).to(order.dtype), 1)
             cost = tl.load(strength + group) * times
             order = order - cost
-        reach = tl.load(score + first + beam, mask=beam < beams, other=nothing) + tl.load(
-            rest + first + beam, mask=beam < beams, other=nothing
-        )
         bound = tl.max(reach - floor, 0)
         worst = tl.where(bound == bound, nothing, bound)
         last = worst
         alive = 0
         for pick in range(count):
-            best = tl.max(order, 0)
-            taken = tl.min(tl.where(order == best, place, block), 0)
+            best, taken = tl.max(order, 0, return_indices=True, return_indices_tie_break_left=True)
             taken = tl.minimum(taken, beams * width - 1)
             parent = taken // width
             says = tl.load(tokens + first * width + taken)
             pays = tl.sum(tl.where(place == taken, cost, 0.0), 0)
             total = tl.load(log_prob + first + parent) + tl.load(token_log_prob + first * width + taken)
-            ending = tl.load(is_end + says) != 0
+            ending = tl.max(tl.where(place == taken, ends, 0), 0) != 0
             out = at * count + pick
             tl.store(picked + out, parent.to(tl.int64))
             tl.store(picked + picked_size + out, says)
@@ -211,4 +236,5 @@ def _choose_kernel(  # type: ignore[no-untyped-def]  # the types are Triton's
         found |= tl.where(alive < keep, 4, 0)
         worst = tl.maximum(worst, last)
         found |= tl.where((worst > bound) | (bound == nothing), 0, 1)  # UNCERTAIN
-    tl.atomic_or(flags, found)
+        next_ends = tl.load(is_end + next_token, mask=wanted, other=0).to(tl.int32)
+    tl.store(flags + tl.program_id(0), found)
