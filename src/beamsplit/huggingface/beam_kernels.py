@@ -206,18 +206,21 @@ class _OwnShape(NamedTuple):
 def _own_shape(programs: int, group: int, block_size: int, tokens: int, bytes_each: int) -> _OwnShape:
     """Return how a program reads a row's own tokens.
 
-    tl.dot wants 16 queries at least; in half precision it pays to add empty ones, since else there is a
-    number for each (query, token, component) in registers. Few programs take longer steps: they mostly wait
-    for memory.
+    tl.dot wants 16 queries at least; in half precision it pays to add empty ones where there are some, since
+    else there is a number for each (query, token, component) in registers. Few programs take longer steps:
+    they mostly wait for memory. Of many, each is a warp or two, which need not wait for each other.
     """
     few = programs <= _PROGRAMS
-    by_dot = group >= (2 if bytes_each == 2 else 16)
-    block_group = max(power_of_two(group), 16) if by_dot else power_of_two(group)
-    room = (
-        _IN_REGISTERS // (block_size * bytes_each) if by_dot else _IN_REGISTERS // (block_group * block_size)
-    )
-    block_tokens = max(16, min(power_of_two(tokens), 128 if few else 64, room))
-    return _OwnShape(by_dot, block_group, block_tokens, 8 if few and block_tokens >= 64 else 4)
+    if group >= (4 if bytes_each == 2 else 16):
+        room = max(16, min(_IN_REGISTERS // (block_size * bytes_each), 128 if few else 64))
+        block_tokens = min(max(power_of_two(tokens), 16), room)
+        warps = 8 if few and block_tokens >= 64 else 4
+        return _OwnShape(True, max(power_of_two(group), 16), block_tokens, warps)
+    block_group = power_of_two(group)
+    numbers = block_group * block_size  # for each token
+    warps = 8 if few and tokens >= 64 else min(max(numbers // 128, 1), 4)
+    room = max(16, min(_IN_REGISTERS // numbers, 128) if few else 64 * 32 * warps // numbers)
+    return _OwnShape(False, block_group, min(max(power_of_two(tokens), 16), room), warps)
 
 
 def _must_widen(query: Tensor) -> bool:
