@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch import Tensor
 from transformers import masking_utils
 from transformers.cache_utils import EncoderDecoderCache
@@ -59,6 +60,8 @@ def _parts(cache: Any) -> list[BeamCache | CrossCache]:
 def _attention_function(own: str) -> Callable[..., Any]:
     def attention(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Any, **kwargs: Any) -> Any:
         if fixed_attention.is_reading():
+            if torch.compiler.is_compiling() and query.shape[2] > 1:  # prompts, which have no padding
+                return own_function(module, own)(module, query, key, value, None, **kwargs)
             return fixed_attention.attention(own, module, query, key, value, **kwargs)
         tag: Tag | None = getattr(key, "beams", None)
         if tag is None:

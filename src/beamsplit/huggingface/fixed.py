@@ -16,12 +16,13 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, EncoderDecoderCache
 
+from beamsplit.huggingface import compiling
 from beamsplit.huggingface.fixed_attention import CROSS, number_of, read_by
 from beamsplit.huggingface.reading import BeamStore, BeamTable, OwnTokens, Scoring, read_beams
 from beamsplit.search.capturing import Repeated
 from beamsplit.search.kernels import power_of_two
 
-__all__ = ["ENCODED", "FixedBeams", "Layer", "Prompts", "Shape", "bucket"]
+__all__ = ["ENCODED", "FixedBeams", "Layer", "Prompts", "Shape", "ShownLayer", "bucket"]
 
 ENCODED = "encoder_outputs"
 """The argument of a step with what an encoder has made of the inputs."""
@@ -95,8 +96,17 @@ def bucket(count: int) -> int:
 class FixedBeams:
     """The step of a model for so many inputs and beams; see `beamsplit.model.FixedStep`."""
 
-    def __init__(self, model: Any, shape: Shape, prompts: Prompts, forward: Callable[..., Any]) -> None:
+    def __init__(
+        self,
+        model: Any,
+        shape: Shape,
+        prompts: Prompts,
+        forward: Callable[..., Any],
+        *,
+        is_compiled: bool = False,
+    ) -> None:
         self.shape = shape
+        self._is_compiled = is_compiled
         device, rows = prompts.own[0].keys.device, shape.rows
         self.tokens = torch.zeros(rows, dtype=torch.long, device=device)
         self.parents = torch.zeros(rows, dtype=torch.long, device=device)
@@ -151,8 +161,15 @@ class FixedBeams:
             return self._step()
         with torch.no_grad(), read_by(self._model(), self._number):
             if self._step is None:
-                self._step = Repeated(self._run, self.tokens.device)
+                self._step = self._repeated()
             return self._step()
+
+    def _repeated(self) -> Repeated[Tensor]:
+        device, rows = self.tokens.device, self.shape.rows
+        if not self._is_compiled:
+            return Repeated(self._run, device)
+        with compiling.first_run(self._model(), self.shape, f"steps of {rows} rows"):
+            return Repeated(self._run, device)
 
     def close(self) -> None:
         self.on_close(self)
@@ -232,7 +249,7 @@ class _Cache:
             self.whole = EncoderDecoderCache(self.own, _CrossCache(cross))
 
 
-class _ShownLayer:
+class ShownLayer:
     """A layer of a cache, as far as transformers looks at it."""
 
     is_compileable = False
@@ -247,7 +264,7 @@ class _OwnCache(Cache):  # type: ignore[misc]
     """A cache that hands on what it is given."""
 
     def __init__(self, layers: int) -> None:
-        super().__init__(layers=[_ShownLayer() for _ in range(layers)])
+        super().__init__(layers=[ShownLayer() for _ in range(layers)])
         self.seen: Any = 0
 
     def update(
@@ -272,7 +289,7 @@ class _CrossCache(Cache):  # type: ignore[misc]
         super().__init__(layers=[])
         for store in stores:
             assert store.prompt is not None
-            layer = _ShownLayer()
+            layer = ShownLayer()
             layer.keys, layer.values = (each.detach() for each in store.prompt)
             setattr(layer.keys, CROSS, True)
             self.layers.append(layer)

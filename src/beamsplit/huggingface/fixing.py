@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import os
 import threading
 import weakref
 from collections.abc import Callable, Hashable
@@ -15,16 +14,20 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 from transformers.cache_utils import EncoderDecoderCache
 
+from beamsplit.huggingface import compiling
 from beamsplit.huggingface.beam_cache import NotCarriedError
 from beamsplit.huggingface.carrying import check_layers, check_model, next_inputs, padding_of
 from beamsplit.huggingface.fixed import ENCODED, FixedBeams, Layer, Prompts, Shape
 from beamsplit.model import FixedStep, Room
 
-__all__ = ["fix_step"]
+__all__ = ["are_close", "fix_step", "is_proven"]
 
 LOG = logging.getLogger("beamsplit.huggingface")
 _KEPT = 4  # steps for each model, with their memory
 _MOST_STEPS = 1024  # that memory is set aside for
+_CLOSE = 1e-3  # log-probabilities of float32 that rounding makes differ are closer than this
+_CLOSE_HALF = 0.1  # and those of half precision differ by a smaller share of what they vary by
+_NEVER = -100.0  # a log-probability below which all are alike, -inf included
 
 _LOCK = threading.Lock()
 _kept: weakref.WeakKeyDictionary[Any, list[tuple[Any, FixedBeams]]] = weakref.WeakKeyDictionary()
@@ -90,7 +93,8 @@ def _made(model: Any, shape: Shape, prompts: Prompts, check: Callable[[FixedBeam
     if model not in _proven:
         _prove(model, FixedBeams(model, shape, prompts, _call), check)
     key, reference = _key_of(model, shape, prompts), weakref.ref(model)
-    step = FixedBeams(model, shape, prompts, _compiled() if _is_compiled() else _call)
+    is_compiled = compiling.are_wanted(model.device) and compiling.has_room(model, shape)
+    step = FixedBeams(model, shape, prompts, _compiled() if is_compiled else _call, is_compiled=is_compiled)
     step.on_close = lambda done: _keep(reference(), key, done)
     return step
 
@@ -103,6 +107,24 @@ def _prove(model: Any, step: FixedBeams, check: Callable[[FixedBeams], bool]) ->
     if not is_same:
         raise NotCarriedError("its steps come out otherwise when their rows are fixed")
     _proven.add(model)
+
+
+def is_proven(model: Any) -> bool:
+    """Tell whether steps of this model have been seen to do what the model does."""
+    return model in _proven
+
+
+def are_close(found: Tensor, logits: Tensor) -> bool:
+    """Tell whether log-probabilities [rows vocab] are those of a model's logits, but for rounding.
+
+    Rounding to half precision in every layer makes log-probabilities differ by a few percent of what they
+    vary by from token to token, whatever their size. In float32 hardly anything differs.
+    """
+    found, expected = (each.clamp(min=_NEVER) for each in (found, logits.float().log_softmax(-1)))
+    off = found - expected
+    if logits.dtype == torch.float32:
+        return bool(off.abs().max() <= _CLOSE)
+    return bool((off.std(-1) <= _CLOSE_HALF * expected.std(-1)).all())
 
 
 def _keep(model: Any, key: Hashable, step: FixedBeams) -> None:
@@ -118,11 +140,8 @@ def _key_of(model: Any, shape: Shape, prompts: Prompts) -> Hashable:
     """Return what a captured step depends on: a graph knows weights by their place in memory."""
     weights = tuple(each.data_ptr() for each in model.parameters())
     arguments = tuple(sorted((name, repr(value)) for name, value in prompts.plain_arguments.items()))
-    return shape, hash(weights), model.dtype, prompts.positions is None, arguments, _is_compiled()
-
-
-def _is_compiled() -> bool:
-    return os.environ.get("BEAMSPLIT_COMPILE") == "1"
+    wanted = compiling.are_wanted(model.device)
+    return shape, hash(weights), model.dtype, prompts.positions is None, arguments, wanted
 
 
 def _call(model: Any, arguments: dict[str, Any], cache: Any) -> Tensor:

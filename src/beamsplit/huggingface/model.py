@@ -25,9 +25,10 @@ from beamsplit.huggingface.carrying import (
     plain_arguments,
 )
 from beamsplit.huggingface.chat import check_template_arguments, end_of_turn, has_template
-from beamsplit.huggingface.fixing import fix_step
+from beamsplit.huggingface.fixing import are_close, fix_step
 from beamsplit.huggingface.inputs import encode
 from beamsplit.huggingface.joining import can_join, join_arguments, join_sequences
+from beamsplit.huggingface.prefilling import prefill
 from beamsplit.huggingface.processors import Processors
 from beamsplit.hypotheses import Hypotheses
 from beamsplit.messages import Conversation
@@ -36,9 +37,6 @@ from beamsplit.options import OptionArguments
 
 __all__ = ["Prompt", "TransformersModel", "from_transformers", "word_vectors"]
 
-_CLOSE = 1e-3  # log-probabilities of float32 that rounding makes differ are closer than this
-_CLOSE_HALF = 0.1  # and those of half precision differ by a smaller share of what they vary by
-_NEVER = -100.0  # a log-probability below which all are alike, -inf included
 _UNBOUNDED = 1 << 20  # more tokens than anyone asks for: `decode` has a limit of its own
 
 
@@ -134,7 +132,7 @@ class TransformersModel:
         prompt = self._prepare(inputs).deduplicated()
         model = self.module if prompt.model is None else prompt.model
         kwargs = dict(prompt.kwargs)
-        outputs = _prefill(model, prompt.input_ids, prompt.config, kwargs)
+        outputs = prefill(model, prompt.input_ids, prompt.config, kwargs)
         kwargs = self._next_kwargs(model, outputs, kwargs)
         check_cache(model, kwargs)
         logits = outputs.logits[:, -1]  # may be on another device than the prompts
@@ -221,7 +219,7 @@ class TransformersModel:
         state = self.select(state, two // beams)
         for time, these in ((0, turned[two]), (1, two)):
             logits, state = self.step(tokens[time][these], state)
-            if not _are_close(found[time][these], plain(logits)):
+            if not are_close(found[time][these], plain(logits)):
                 return False
         return True
 
@@ -238,19 +236,6 @@ class TransformersModel:
         if self._observer is not None:
             self._observer(plain, logits)
         return logits
-
-
-def _are_close(found: Tensor, logits: Tensor) -> bool:
-    """Tell whether log-probabilities [rows vocab] are those of a model's logits, but for rounding.
-
-    Rounding to half precision in every layer makes log-probabilities differ by a few percent of what they
-    vary by from token to token, whatever their size. In float32 hardly anything differs.
-    """
-    found, expected = (each.clamp(min=_NEVER) for each in (found, logits.float().log_softmax(-1)))
-    off = found - expected
-    if logits.dtype == torch.float32:
-        return bool(off.abs().max() <= _CLOSE)
-    return bool((off.std(-1) <= _CLOSE_HALF * expected.std(-1)).all())
 
 
 @contextmanager
@@ -280,14 +265,6 @@ def word_vectors(model: Any) -> Tensor:
     rows = model.config.get_text_config().vocab_size if head is None else head.weight.shape[0]
     vectors: Tensor = embeddings.weight.detach()[:rows]
     return torch.nn.functional.pad(vectors, (0, 0, 0, rows - len(vectors)))
-
-
-def _prefill(model: Any, input_ids: Tensor, config: Any, kwargs: dict[str, Any]) -> Any:
-    """Call the model on the prompts. May add to `kwargs`."""
-    if hasattr(model, "_prefill"):  # since transformers 5.0
-        return model._prefill(input_ids, config, kwargs)
-    model._get_initial_cache_position(input_ids.shape[1], input_ids.device, kwargs)
-    return model(**model.prepare_inputs_for_generation(input_ids, **kwargs), return_dict=True)
 
 
 def _call(model: Any, sequences: Tensor, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
