@@ -1,4 +1,4 @@
-"""Prompts that a compiler reads are read as the model reads them. Here it only traces, and compiles nothing."""
+"""Prompts that a compiler reads are as the model reads them. Here it only traces, and compiles nothing."""
 
 from __future__ import annotations
 

@@ -9,21 +9,31 @@ import torch
 from torch import Tensor
 
 from beamsplit import (
+    ArithmeticSampling,
     BeamSearch,
+    Cumulative,
     DiverseBeamSearch,
+    DiverseSampling,
+    DivMBest,
+    Embedding,
     Guided,
+    Hamming,
     LengthNormalised,
     LogProbs,
     ModelError,
+    NGram,
+    Sampling,
+    StochasticBeamSearch,
     decode,
     steps,
 )
-from beamsplit.diversity import Cumulative
 from beamsplit.huggingface.scoring import AsIn455, GenerationScorer
 from beamsplit.recording import record
 from beamsplit.search import capturing
 from beamsplit.search.ahead import loop
 from beamsplit.search.ahead.runner import Runner
+from beamsplit.search.ahead.states import StateStep
+from beamsplit.search.ahead.stepping import Stepping
 from beamsplit.search.plan import Strategy
 from beamsplit.testing import MarkovModel, PrefixHashModel
 
@@ -162,23 +172,48 @@ def test_it_does_run_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(found) == len(INPUTS)
 
 
+def groups_with(term: Any, beams: int = 1) -> DiverseBeamSearch:
+    return DiverseBeamSearch(groups=3, beams_per_group=beams, strength=0.8, diversity=term)
+
+
 @pytest.mark.parametrize(
     ("strategy", "options"),
     [
-        (DiverseBeamSearch(groups=3, strength=0.5, diversity=Cumulative()), {}),
-        (DiverseBeamSearch(groups=3, strength=0.5), {"no_repeat_ngram": 2}),
-        (DiverseBeamSearch(groups=3, strength=0.5), {"min_length": 4}),
-        (DiverseBeamSearch(groups=3, strength=0.5), {"unique": True}),
-        (DiverseBeamSearch(groups=3, strength=0.5), {"model_temperature": 2.0}),
-        (DiverseBeamSearch(groups=3, strength=0.5), {"stop": lambda inputs, tokens: tokens[:, -1] == 5}),
+        (groups_with(Cumulative()), {}),
+        (groups_with(Cumulative(), 2), {}),
+        (groups_with(NGram(n=2), 2), {}),
+        (groups_with(Embedding(vectors=torch.eye(20)[:, :5] + 1.0)), {}),
+        (groups_with(Hamming(), 2), {"no_repeat_ngram": 2}),
+        (groups_with(Hamming()), {"min_length": 4}),
+        (groups_with(Hamming(), 2), {"unique": True}),
+        (groups_with(Hamming()), {"stop": lambda inputs, tokens: tokens[:, -1] == 5}),
+        (Sampling(samples=3, top_p=0.9), {"seed": 3}),
+        (DiverseSampling(groups=3, samples_per_group=2, strength=0.5), {"seed": 3}),
+        (ArithmeticSampling(samples=3), {"seed": 3}),
+        (StochasticBeamSearch(beams=3), {"seed": 3}),
+        (DivMBest(runs=3, beams=2, strength=0.7), {}),
     ],
+    ids=lambda each: " ".join(each) if isinstance(each, dict) else type(each).__name__,
 )
-def test_what_a_gpu_cannot_do_by_itself_goes_step_by_step(
-    monkeypatch: pytest.MonkeyPatch, strategy: Strategy, options: dict[str, Any]
+@pytest.mark.parametrize("end", [2, [2, 5, 7], None], ids=str)
+def test_for_other_searches_the_step_of_the_model_is_captured(
+    monkeypatch: pytest.MonkeyPatch, strategy: Strategy, options: dict[str, Any], end: Any
 ) -> None:
-    monkeypatch.setattr("beamsplit.search.loop.run_ahead", None)
-    apart, again = both_ways(monkeypatch, PrefixHashModel(20), strategy, max_length=7, end=2, **options)
+    """These look at each answer before they go on. Inputs that are done keep their rows."""
+    if not isinstance(strategy, DivMBest):  # whose first run has nothing to avoid
+        monkeypatch.setattr("beamsplit.search.loop.run_ahead", None)
+    asked = counted(monkeypatch, "answer", of=Stepping)
+    apart, again = both_ways(monkeypatch, PrefixHashModel(20), strategy, max_length=7, end=end, **options)
     assert again == apart
+    assert asked
+
+
+def test_what_changes_the_answers_of_a_model_leaves_it_uncaptured(monkeypatch: pytest.MonkeyPatch) -> None:
+    fixed = counted(monkeypatch, "run", of=StateStep)
+    options = {"max_length": 7, "end": 2, "model_temperature": 2.0}
+    apart, again = both_ways(monkeypatch, PrefixHashModel(20), BeamSearch(beams=2), **options)
+    assert again == apart
+    assert not fixed
 
 
 def test_an_heir_of_a_scorer_is_not_run_on_a_gpu_unless_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,11 +372,12 @@ def test_log_probabilities_and_guided_logits_go_step_by_step(monkeypatch: pytest
         assert again == apart
 
 
-def test_only_who_asks_for_it_runs_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a GPU too, as long as nobody has measured it there."""
-    for device in ("cpu", "cuda", "meta"):
-        for value, wanted in ((None, False), ("0", False), ("1", device != "meta")):
+def test_gpus_run_ahead_unless_told_otherwise_and_processors_when_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for device, values in (("cpu", {"1"}), ("cuda", {None, "1"}), ("meta", set())):
+        for value in (None, "0", "1"):
             monkeypatch.delenv("BEAMSPLIT_GRAPHS", raising=False)
             if value is not None:
                 monkeypatch.setenv("BEAMSPLIT_GRAPHS", value)
-            assert capturing.are_wanted(torch.device(device)) is wanted
+            assert capturing.are_wanted(torch.device(device)) is (value in values)

@@ -139,6 +139,13 @@ class FixedBeams:
         self._step: Repeated[Tensor] | None = None
         self.load(prompts)
 
+    @property
+    def bytes(self) -> int:
+        """How much memory the keys and values take."""
+        parts = [part for store in (*self._own, *self._cross) for part in (store.prompt, store.pool)]
+        tensors = [each for part in parts if part is not None for each in part]
+        return sum(each.numel() * each.element_size() for each in tensors)
+
     def load(self, prompts: Prompts) -> None:
         """Take other inputs, which are about as large."""
         for store, layer in zip([*self._own, *self._cross], [*prompts.own, *prompts.cross], strict=True):

@@ -24,6 +24,7 @@ __all__ = ["are_close", "fix_step", "is_proven"]
 
 LOG = logging.getLogger("beamsplit.huggingface")
 _KEPT = 4  # steps for each model, with their memory
+_SHARE = 16  # of a GPU's memory they may take one part of so many, but for the last one
 _MOST_STEPS = 1024  # that memory is set aside for
 _CLOSE = 1e-3  # log-probabilities of float32 that rounding makes differ are closer than this
 _CLOSE_HALF = 0.1  # and those of half precision differ by a smaller share of what they vary by
@@ -62,7 +63,8 @@ def fix_step(
     except NotCarriedError as reason:
         _give_up(model, reason)
     except torch.cuda.OutOfMemoryError:
-        raise
+        LOG.info("%s is stepped without graphs this time: there is no memory for all steps", _name(model))
+        _forget(model)
     except (RuntimeError, TypeError, ValueError, AttributeError, KeyError) as error:
         if model in _proven:
             raise
@@ -73,7 +75,18 @@ def fix_step(
 def _give_up(model: Any, reason: Exception) -> None:
     if model not in _given_up:
         _given_up.add(model)
-        LOG.info("%s is stepped without graphs: %s", type(model).__name__, reason)
+        LOG.info("%s is stepped without graphs: %s", _name(model), reason)
+
+
+def _name(model: Any) -> str:
+    return type(model).__name__
+
+
+def _forget(model: Any) -> None:
+    """Give back the memory of steps that are kept."""
+    with _LOCK:
+        _kept.pop(model, None)
+    torch.cuda.empty_cache()
 
 
 def _taken(model: Any, shape: Shape, prompts: Prompts) -> FixedBeams | None:
@@ -134,6 +147,16 @@ def _keep(model: Any, key: Hashable, step: FixedBeams) -> None:
             kept = _kept.setdefault(model, [])
             kept.append((key, step))
             del kept[:-_KEPT]
+            while len(kept) > 1 and sum(each.bytes for _, each in kept) > _most_bytes(step):
+                del kept[0]
+
+
+def _most_bytes(step: FixedBeams) -> float:
+    """Return how much memory steps may keep when nobody searches."""
+    device = step.tokens.device
+    if device.type != "cuda":
+        return float("inf")
+    return torch.cuda.get_device_properties(device).total_memory / _SHARE
 
 
 def _key_of(model: Any, shape: Shape, prompts: Prompts) -> Hashable:

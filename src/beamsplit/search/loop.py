@@ -13,8 +13,10 @@ model is called. `staggered` has the same loop for groups that run one step behi
 
 from __future__ import annotations
 
+from beamsplit.model import Answer
 from beamsplit.options import DecodeOptions
-from beamsplit.search.ahead.loop import fix, may_run_ahead, run_ahead
+from beamsplit.search.ahead.loop import fix, may_fix, may_run_ahead, run_ahead
+from beamsplit.search.ahead.stepping import Stepping
 from beamsplit.search.asks import Abilities, Search, Start
 from beamsplit.search.frontier import Avoid, Frontier
 from beamsplit.search.lists import read_lists
@@ -33,11 +35,24 @@ def lockstep(plan: Plan, options: DecodeOptions, abilities: Abilities, avoid: Av
     setting = Setting.of(plan, options, abilities, answer)
     if not setting.batch:
         return
-    if avoid is None and may_run_ahead(setting, answer):
-        fixed = yield fix(setting)
-        if fixed is not None:
+    fixed = (yield fix(setting)) if may_fix(setting, answer) else None
+    if fixed is None:
+        yield from _follow(setting, answer, avoid)
+        return
+    try:
+        if avoid is None and may_run_ahead(setting):
             yield from run_ahead(setting, answer, fixed)
-            return
+        else:
+            yield from _follow(setting.with_fixed_rows(), answer, avoid, Stepping(fixed))
+    finally:
+        fixed.close()
+
+
+def _follow(
+    setting: Setting, answer: Answer, avoid: Avoid | None, stepping: Stepping | None = None
+) -> Search:
+    """Search step by step. With `stepping`, that takes the model's steps."""
+    plan, options = setting.plan, setting.options
     groups, departed = Frontier.roots(setting, range(plan.groups), avoid), Departed()
     for number in range(options.max_length):
         lists = read_lists(setting, answer, groups.rows.count, [groups])
@@ -47,7 +62,8 @@ def lockstep(plan: Plan, options: DecodeOptions, abilities: Abilities, avoid: Av
         departed += dismiss_finished(groups)
         if groups.is_done:
             return
-        answer = yield groups.ask()
+        ask = groups.ask()
+        answer = (yield ask) if stepping is None else stepping.answer(ask)
 
 
 def dismiss_finished(groups: Frontier) -> Departed:

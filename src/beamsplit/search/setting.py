@@ -68,11 +68,14 @@ class Setting:
             stopping=_stopping(plan, options),
         )
 
+    def with_fixed_rows(self) -> Setting:
+        """Return the same for a search all of whose rows stay to the end."""
+        return replace(self, abilities=replace(self.abilities, fixed_rows=True))
+
     def at_home(self) -> Setting:
         """Return the same for a search that keeps its beams on the processor, whatever the model runs on."""
         return replace(
-            self,
-            abilities=replace(self.abilities, fixed_rows=True),
+            self.with_fixed_rows(),
             like=self.like.cpu(),
             has_kernels=False,
             end_ids=self.end_ids.cpu(),

@@ -7,6 +7,7 @@ a word from the processor, which reads a record of each step a little later.
 What the processor makes of a record is what counts: it keeps the same beams and hypotheses as any search.
 Where a choice was not certain, or the GPU has gone on in another way, it says so, and the GPU goes back.
 
-Only with BEAMSPLIT_GRAPHS=1. Its laws are proven on a processor, with steps that are called again and with
-steps that are recorded and done again as a graph would do them. It has not run on a GPU yet.
+Searches whose choice a GPU cannot make by itself still take the model's captured steps (`stepping`), and look
+at each answer. BEAMSPLIT_GRAPHS=0 switches both off. On a processor the same is proven, with steps that are
+called again and with steps that are recorded and done again as a graph would do them.
 """

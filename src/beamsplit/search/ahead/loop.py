@@ -21,22 +21,28 @@ from beamsplit.search.setting import Setting
 from beamsplit.search.snapshots import snapshot
 from beamsplit.search.step import Step
 
-__all__ = ["fix", "may_run_ahead", "run_ahead"]
+__all__ = ["fix", "may_fix", "may_run_ahead", "run_ahead"]
 
 _KEPT = 8  # runners for each step of a model, with their graphs
 _AHEAD = 4  # steps that the GPU may be in front of the processor
 _FEWEST = capturing.WARM_UPS + 1  # steps of a search that are worth a capture, and have room for its warm-ups
 
 
-def may_run_ahead(setting: Setting, answer: Answer) -> bool:
-    """Tell whether a GPU can do by itself what this search asks for."""
-    plan, options = setting.plan, setting.options
+def may_fix(setting: Setting, answer: Answer) -> bool:
+    """Tell whether the model's step is worth a capture, whatever the search makes of its answers."""
     return (
         capturing.are_wanted(setting.like.device)
         and isinstance(answer, Tensor)
         and not setting.abilities.fixed_rows
-        and options.max_length >= _FEWEST
-        and type(plan.rule) is Maximise
+        and setting.options.max_length >= _FEWEST
+    )
+
+
+def may_run_ahead(setting: Setting) -> bool:
+    """Tell whether a GPU can do by itself what this search asks for."""
+    plan, options = setting.plan, setting.options
+    return (
+        type(plan.rule) is Maximise
         and (not plan.penalises or type(plan.diversity) is Hamming)
         and options.stop is None
         and not options.unique
@@ -54,7 +60,7 @@ def _is_capturable(rule: object) -> bool:
 
 
 def fix(setting: Setting) -> Fix:
-    """Return what to ask of a model before a search can run ahead."""
+    """Return what to ask of a model whose step is to be captured."""
     plan, options = setting.plan, setting.options
     room = Room(beams=plan.groups * plan.beams_per_group, length=options.max_length - 1, candidates=0)
     return Fix(setting.batch, room, setting.like.device)
@@ -62,10 +68,7 @@ def fix(setting: Setting) -> Fix:
 
 def run_ahead(setting: Setting, answer: Answer, fixed: FixedStep) -> Search:
     """Search as `lockstep` does, with all groups at the same time step, behind a GPU."""
-    try:
-        yield from _Follower(setting, fixed).follow(answer)
-    finally:
-        fixed.close()
+    yield from _Follower(setting, fixed).follow(answer)
 
 
 class _Follower:
