@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from beamsplit.files import write_bytes
 from beamsplit.progress import Progress
 from research.chat.encoding import Encoder
 from research.novelty.choice import choose_settings, reference_of
-from research.novelty.decoding import BATCH, outputs_of, prompts_of, write_run
+from research.novelty.decoding import BATCH, claim, outputs_of, prompts_of, write_run
 from research.novelty.measures import Meter, is_sensible
 from research.novelty.measuring import kept_lists, measure_all
 from research.novelty.model import load_halved
@@ -46,23 +47,45 @@ def program() -> None:
 @program.command()
 @_model
 @_prompts
-@click.option("--part", type=_PART, required=True, help="Which half of the prompts.")
-@click.option("--out", required=True, type=_PATH, help="Folder for a file a run.")
+@click.option(
+    "--part", "parts", type=_PART, multiple=True, required=True, help="Which prompts; may be given twice."
+)
+@click.option("--out", required=True, type=_PATH, help="Folder: gets a folder a part, with a file a run.")
 @click.option("--only", metavar="PATTERN", default="", help="Runs whose names match this, somewhere.")
 @click.option("--chosen", is_flag=True, help="Only runs that were chosen on the validation prompts.")
+@click.option("--device", help="Device to decode on, such as cuda.")
+@click.option("--batch", default=BATCH, show_default=True, help="Prompts at once; a GPU takes 25 and more.")
+@click.option("--share", is_flag=True, help="Share the runs with other processes that write to OUT.")
 @_results
-def answers(model: str, prompts: Path, part: str, out: Path, only: str, chosen: bool, results: Path) -> None:
-    """Decode the prompts by every run, except those that are there."""
-    entries, door = prompts_of(prompts, part), load_halved(model)
+def answers(
+    model: str,
+    prompts: Path,
+    parts: tuple[str, ...],
+    out: Path,
+    only: str,
+    chosen: bool,
+    device: str | None,
+    batch: int,
+    share: bool,
+    results: Path,
+) -> None:
+    """Decode the prompts by every run, except those that are there.
+
+    Several processes can share the runs: each takes the next that nobody has begun. What one of them has
+    left unfinished is taken up again when OUT has no .claim files any more.
+    """
+    entries = {part: prompts_of(prompts, part) for part in parts}
+    door = load_halved(model, device)
     asked = [run for name, run in runs(door).items() if re.search(only, name)]
     if chosen:
         wanted = {row.run for row in _chosen_rows(results)}
         asked = [run for run in asked if run.name in wanted]
-    batches = -(-len(entries) // BATCH)
+    batches = sum(-(-len(each) // batch) for each in entries.values())
     with Progress("answers").bar(batches * len(asked)) as bar:
-        for run in asked:
-            bar.note(run.name)
-            write_run(door, run, entries, out, bar.advance)
+        for run, part in product(asked, parts):
+            if not share or claim(run, out / part):
+                bar.note(f"{run.name}, {part}")
+                write_run(door, run, entries[part], out / part, bar.advance, batch)
 
 
 @program.command()
@@ -125,7 +148,8 @@ _SHOWN = (
     "beam search, 32",
     "DBS hamming, 8 x 4",
     "nucleus 0.9, 32: 8 farthest",
-    "chunks, 8 groups of 4",
+    "chunk-wise, sentences, 8 x 4",
+    "chunk-wise, tokens, 8 x 4",
 )
 
 

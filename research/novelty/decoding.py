@@ -14,10 +14,10 @@ from beamsplit.files import read_json_objects, write_bytes
 from research.novelty.model import Counted
 from research.novelty.settings import LONGEST, SEED, Run
 
-__all__ = ["decode_run", "outputs_of", "prompts_of", "write_run"]
+__all__ = ["claim", "decode_run", "outputs_of", "prompts_of", "write_run"]
 
 BATCH = 5
-"""Prompts at once: with more, what a step works on does not fit into a cache."""
+"""Prompts at once on a CPU: with more, what a step works on does not fit into a cache."""
 
 
 def prompts_of(file: Path, part: str) -> list[dict[str, Any]]:
@@ -27,25 +27,44 @@ def prompts_of(file: Path, part: str) -> list[dict[str, Any]]:
 
 
 def write_run(
-    model: StepModel, run: Run, prompts: Sequence[dict[str, Any]], folder: Path, advance: Callable[[], None]
+    model: StepModel,
+    run: Run,
+    prompts: Sequence[dict[str, Any]],
+    folder: Path,
+    advance: Callable[[], None],
+    batch: int = BATCH,
 ) -> None:
     """Write FOLDER/RUN.json, unless it is there."""
     file = folder / run.file
     if file.exists():
         return
-    content = decode_run(model, run, prompts, advance)
+    content = decode_run(model, run, prompts, advance, batch)
     write_bytes(file, (json.dumps(content, ensure_ascii=False) + "\n").encode())
 
 
+def claim(run: Run, folder: Path) -> bool:
+    """Tell whether this process is the first to take up a run, of those that share the runs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        (folder / run.file).with_suffix(".claim").touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
 def decode_run(
-    model: StepModel, run: Run, prompts: Sequence[dict[str, Any]], advance: Callable[[], None] = lambda: None
+    model: StepModel,
+    run: Run,
+    prompts: Sequence[dict[str, Any]],
+    advance: Callable[[], None] = lambda: None,
+    batch: int = BATCH,
 ) -> dict[str, Any]:
     """Return the outputs for each prompt, the rows that the model has computed, and the time."""
     counted = Counted(model)
     outputs: list[Any] = []
     began = time.perf_counter()
-    for start in range(0, len(prompts), BATCH):
-        some = prompts[start : start + BATCH]
+    for start in range(0, len(prompts), batch):
+        some = prompts[start : start + batch]
         conversations = [[{"role": "user", "content": entry["prompt"]}] for entry in some]
         numbers = list(range(start, start + len(some)))
         found = decode(

@@ -20,7 +20,9 @@ Results = Mapping[str, Any]
 FILE, COVERAGE = "quality.svg", "coverage.svg"
 
 _LOOKS: dict[str, dict[str, Any]] = {
-    "chunks": {"color": "#c2410c", "marker": "o", "linewidth": 2.4, "zorder": 5},
+    "chunk-wise, tokens": {"color": "#7c2d12", "marker": "h", "linewidth": 2.4, "zorder": 5},
+    "chunk-wise by beams": {"color": "#f97316", "marker": "p", "zorder": 5},
+    "chunk-wise": {"color": "#c2410c", "marker": "o", "linewidth": 2.4, "zorder": 5},
     "nucleus": {"color": "#333333", "marker": "s"},
     "sampling": {"color": "#8a8a8a", "marker": "v"},
     "min-p": {"color": "#b45309", "marker": "P"},

@@ -82,7 +82,7 @@ class Row:
         return self.run if self.keep == "first" else f"{self.run}; {self.keep}{weight}"
 
 
-_WEIGHTS = {"dpp": (0.3, 0.5, 0.8), "diverse-mbr": (0.3, 0.5, 0.8), "mmr": (2.0, 4.0, 8.0)}
+_WEIGHTS = {"dpp": (0.3, 0.5, 0.8), "diverse-mbr": (0.3, 0.5, 0.8), "mmr": (2.0, 4.0, 8.0, 16.0)}
 """Of ways to keep eight that weigh being different."""
 KEEPS = {
     "likeliest": "likeliest 8",
@@ -97,20 +97,53 @@ KEEPS = {
 
 def chunks() -> dict[str, list[Run]]:
     """Return the runs of the chunk-wise search, by family. Each keeps all that it finds, which is eight."""
-    sentences = {strength: _chunks("sentence", 4, strength) for strength in (3.0, 6.0, 12.0)}
-    pieces = {strength: _chunks(12, 4, strength) for strength in (3.0, 6.0, 12.0)}
+    wide, half = WIDE // KEPT, WIDE // KEPT // 2
     return {
-        "chunk-wise, sentences, 8 x 4": list(sentences.values()),
-        "chunk-wise, 12 tokens, 8 x 4": [*pieces.values(), _chunks(6, 4, 6.0)],
-        "chunk-wise, sentences, 8 x 2": [_chunks("sentence", 2, 6.0)],
+        "chunk-wise, sentences, 8 x 4": [_chunks("sentence", wide, *each) for each in _OF_SENTENCES],
+        "chunk-wise, tokens, 8 x 4": [_chunks(chunk, wide, *each) for chunk, *each in _OF_TOKENS],
+        "chunk-wise by beams, 8 x 4": [_chunks_by_beams(*each) for each in _OF_BEAMS],
+        "chunk-wise, sentences, 8 x 2": [_chunks("sentence", half, *each) for each in _OF_FEWER],
+        "chunk-wise, tokens, 8 x 2": [_chunks(12, half, *each) for each in _OF_FEWER],
     }
 
 
-def _chunks(chunk: str | int, proposals: int, strength: float) -> Run:
+_OF_SENTENCES = [  # temperature, top_p, strength
+    *((0.8, 0.95, s) for s in (6.0, 12.0, 24.0)),
+    *((1.0, p, s) for p in (0.95, 0.9) for s in (6.0, 12.0, 24.0)),
+    (0.8, 0.95, 3.0),
+]
+_OF_TOKENS: list[tuple[int, float, float, float]] = [
+    *((12, 1.0, p, s) for p in (0.95, 0.9) for s in (6.0, 12.0, 24.0)),
+    *((12, 0.8, 0.95, s) for s in (6.0, 12.0)),
+    *((6, 1.0, 0.95, s) for s in (6.0, 12.0, 24.0)),
+    *((20, 1.0, 0.95, s) for s in (6.0, 12.0, 24.0)),
+    *((6, 1.0, 0.9, s) for s in (6.0, 12.0)),
+    (20, 1.0, 0.9, 12.0),
+]
+_OF_BEAMS: list[tuple[str | int, float]] = [("sentence", 6.0), ("sentence", 12.0), (12, 6.0), (12, 12.0)]
+_OF_FEWER = [(t, 0.95, s) for t, s in ((0.8, 6.0), (1.0, 12.0))]
+
+
+def _chunks(chunk: str | int, proposals: int, temperature: float, top_p: float, strength: float) -> Run:
     strategy = DiverseChunks(
-        groups=KEPT, proposals=proposals, strength=strength, chunk=chunk, temperature=0.8, top_p=0.95
+        groups=KEPT,
+        proposals=proposals,
+        strength=strength,
+        chunk=chunk,
+        temperature=temperature,
+        top_p=top_p,
     )
-    return Run(name=f"chunks {chunk} 8x{proposals}, strength {strength:g}", strategy=strategy, options=LIMITS)
+    name = f"chunks {chunk} {KEPT}x{proposals}, {temperature:g} top-p {top_p:g}, strength {strength:g}"
+    return Run(name=name, strategy=strategy, options=LIMITS)
+
+
+def _chunks_by_beams(chunk: str | int, strength: float) -> Run:
+    proposals = WIDE // KEPT
+    strategy = DiverseChunks(
+        groups=KEPT, proposals=proposals, strength=strength, chunk=chunk, propose="beams"
+    )
+    name = f"chunks {chunk} {KEPT}x{proposals} by beams, strength {strength:g}"
+    return Run(name=name, strategy=strategy, options=LIMITS)
 
 
 def similarity_of_search(model: Any) -> Similarity:
@@ -125,8 +158,8 @@ def similarity_of_search(model: Any) -> Similarity:
 
 
 def runs(model: Any) -> dict[str, Run]:
-    """Return all runs by name: what matters most first."""
-    return {run.name: run for run in [*_samples(), *_searches(model), *_new()]}
+    """Return all runs by name."""
+    return {run.name: run for run in [*_samples(), *_new(), *_searches(model)]}
 
 
 def _new() -> Iterator[Run]:
@@ -134,17 +167,17 @@ def _new() -> Iterator[Run]:
         yield from made
 
 
-_TEMPERATURES = (0.7, 0.8, 1.0)
-_MIN_P = (0.1,)
-_ARITHMETIC = (0.8,)
-_DIVERSE_SAMPLING = ((0.8, 1.0),)  # temperature, strength
+_TEMPERATURES = (0.7, 0.8, 0.9, 1.0)
+_MIN_P = (0.05, 0.1)
+_ARITHMETIC = (0.8, 1.0)
+_DIVERSE_SAMPLING = ((0.8, 1.0), (0.8, 3.0))  # temperature, strength
 _TERMS = {
     "hamming": (1.5, 3.0),
-    "cumulative:temperature=2": (3.0,),
-    "ngram:n=2": (1.0,),
-    "embedding": (3.0,),
+    "cumulative:temperature=2": (3.0, 6.0),
+    "ngram:n=2": (1.0, 3.0),
+    "embedding": (3.0, 6.0),
 }
-_LATE = (0.8,)
+_LATE = (0.4, 0.8)
 _LATE_WIDE = 22  # which cost as much: its rounds follow more branches than it returns
 
 

@@ -6,22 +6,23 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from beamsplit import BeamSearch, Hypothesis, LateBranching, Sampling, decode
+from beamsplit import BeamSearch, DiverseChunks, Hypothesis, LateBranching, Sampling, Strategy, decode
 from beamsplit.errors import ArgumentError
 from beamsplit.progress import Progress
 from beamsplit.testing import MarkovModel
 from research.novelty.choice import choose_settings, is_good_enough
-from research.novelty.decoding import BATCH, decode_run, outputs_of, prompts_of, write_run
+from research.novelty.decoding import BATCH, claim, decode_run, outputs_of, prompts_of, write_run
 from research.novelty.keeping import any_eight, farthest, keep, likeliest
 from research.novelty.measures import Meter, copies, is_readable, is_sensible, is_whole, words_of
 from research.novelty.measuring import measure_all
-from research.novelty.model import Counted, halve
+from research.novelty.model import Counted, halve, load_halved
 from research.novelty.plot import draw_novelty, look_of
 from research.novelty.pronouncing import KS, choose_ways, figures_of_words, ways, words_of_part
 from research.novelty.report import (
@@ -111,10 +112,43 @@ def test_a_run_is_written_once(tmp_path: Path) -> None:
         outputs_of(file, PROMPTS[:3])
 
 
-def test_a_prompt_has_the_same_answers_in_any_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = decode_run(Talking(TABLE), run_of(), PROMPTS)
-    monkeypatch.setattr("research.novelty.decoding.BATCH", 5)
-    assert decode_run(Talking(TABLE), run_of(), PROMPTS)["outputs"] == whole["outputs"]
+@pytest.mark.parametrize(
+    "strategy",
+    [Sampling(samples=6), DiverseChunks(groups=3, chunk=2, similarity="content"), LateBranching(outputs=3)],
+    ids=["samples", "chunks", "branches"],
+)
+def test_a_prompt_has_the_same_answers_in_any_batch(strategy: Strategy) -> None:
+    run = replace(run_of(), strategy=strategy)
+    whole = decode_run(Talking(TABLE), run, PROMPTS)
+    for batch in (2, len(PROMPTS)):
+        assert decode_run(Talking(TABLE), run, PROMPTS, batch=batch)["outputs"] == whole["outputs"]
+
+
+def test_of_processes_that_share_runs_one_takes_each(tmp_path: Path) -> None:
+    run, other = run_of(), replace(run_of(), name="another")
+    assert [claim(each, tmp_path / "valid") for each in (run, other, run)] == [True, True, False]
+    assert claim(run, tmp_path / "test")
+    write_run(Talking(TABLE), run, PROMPTS, tmp_path / "valid", lambda: None)
+    assert (tmp_path / "valid" / run.file).exists()
+
+
+@pytest.mark.parametrize(
+    ("device", "expected"),
+    [(None, {}), ("cpu", {}), ("cuda", {"device": "cuda", "dtype": torch.bfloat16})],
+)
+def test_on_a_gpu_everything_is_in_bfloat16(
+    device: str | None, expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def load(_: str, **options: Any) -> Any:
+        asked.append(options)
+        return SimpleNamespace(module=torch.nn.Sequential(torch.nn.Linear(2, 1, bias=False)))
+
+    monkeypatch.setattr("research.novelty.model.load", load)
+    made = load_halved("folder", device)
+    assert asked == [expected]
+    assert isinstance(made.module[0], torch.nn.Linear) == bool(expected)
 
 
 def test_other_prompts_are_for_choosing(tmp_path: Path) -> None:
@@ -320,24 +354,24 @@ def test_what_is_there_is_measured(tmp_path: Path) -> None:
 
 
 def made_up(**settings: tuple[str, float, float, float]) -> dict[str, Any]:
-    """Make results of a family, sensible clusters, log-probability and the share that passes."""
+    """Make results of a family, readable clusters, log-probability and the share that is readable."""
     return {
         "settings": {
             name: {
                 "family": family,
                 "cost": 10.0,
                 "figures": {
-                    "sensible": [sensible - 1, sensible + 1],
+                    "readable_loose": [clusters - 1, clusters + 1],
                     "log_prob_token": [log_prob, log_prob],
-                    "passed": [passed, passed],
+                    "passed_readable": [passed, passed],
                 },
             }
-            for name, (family, sensible, log_prob, passed) in settings.items()
+            for name, (family, clusters, log_prob, passed) in settings.items()
         }
     }
 
 
-def test_the_most_sensible_clusters_at_the_quality_of_the_reference() -> None:
+def test_the_most_readable_clusters_at_the_quality_of_the_reference() -> None:
     results = made_up(
         nucleus=(REFERENCE, 4.0, -1.5, 0.8),
         low=("a", 3.0, -1.0, 0.9),

@@ -34,7 +34,8 @@ __all__ = ["Asked", "Keeper", "propose"]
 class Keeper:
     """Keeps states at the model, and recalls them."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
         self._heights: list[int] = []  # the rows of each `Keep`
 
     @property
@@ -54,7 +55,7 @@ class Keeper:
         assert len(wheres) == len(roots), "there is a state behind what is gone on with"
         sources = sorted({where.source for where in wheres})
         above = dict(zip(sources, accumulate((self._heights[s] for s in sources), initial=0), strict=False))
-        rows = torch.tensor([above[where.source] + where.row for where in wheres])
+        rows = torch.tensor([above[where.source] + where.row for where in wheres], device=self._device)
         return (yield Recall(rows, tuple(sources)))
 
 

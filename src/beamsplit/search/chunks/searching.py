@@ -102,7 +102,7 @@ class _Rounds:
         similarity = make_similarity(how.similarity, abilities.word_vectors, abilities.to_text)
         self._judge = Judge(scorer, how.strengths, similarity, options.unique)
         self._first = answer
-        self._keeper = Keeper()
+        self._keeper = Keeper(device_of(answer))
         self._drawing = _drawing(how, options) if abilities.draws else None
         batch = rows_of(answer)
         self._seeds = options.input_seeds(batch)
