@@ -8,6 +8,7 @@ cannot hold is refused: to ask for a tensor's value, and tensors that the proces
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from beamsplit.huggingface import fixed_attention
 from beamsplit.search import capturing, kernels
 
 _ASKS = ("_local_scalar_dense", "nonzero", "equal", "is_nonzero", "masked_select", "item", "unique")
@@ -56,6 +58,8 @@ class Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def note(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Call a function, and write it down with tensors that keep their present shapes."""
         args, kwargs = tree_map_only(Tensor, _same_memory, (args, kwargs))
+        if getattr(function, "namespace", None) == "beamsplit":
+            function = _with_present_reader(function)
         result = function(*args, **kwargs)
         self.done.append(
             (lambda: function(*args, **kwargs), [_same_memory(each) for each in _tensors(result)])
@@ -70,6 +74,18 @@ class Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     assert old.shape == new.shape
                     if old.data_ptr() != new.data_ptr():  # neither a view nor written in place
                         old.copy_(new)
+
+
+def _with_present_reader(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let the operator read again as it reads now: a graph has the reader's kernels in it."""
+    with fixed_attention.reading_with(None) as present:
+        reader = weakref.ref(present)
+
+    def read(*args: Any, **kwargs: Any) -> Any:
+        with fixed_attention._LOCK, fixed_attention.reading_with(reader()):
+            return function(*args, **kwargs)
+
+    return read
 
 
 def _tensors(values: Any) -> list[Tensor]:

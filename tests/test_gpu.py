@@ -15,9 +15,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from beamsplit import BeamSearch, DiverseBeamSearch, Hypotheses, LengthNormalised, decode
-from beamsplit.huggingface import carrying, from_transformers
+from beamsplit import (
+    BeamSearch,
+    Cumulative,
+    DiverseBeamSearch,
+    Hamming,
+    Hypotheses,
+    LengthNormalised,
+    NGram,
+    decode,
+)
+from beamsplit.huggingface import carrying, from_transformers, prefilling
 from beamsplit.search.ahead.runner import Runner
+from beamsplit.search.ahead.stepping import Stepping
 from beamsplit.search.capturing import Repeated
 from beamsplit.testing import MarkovModel, PrefixHashModel
 from huggingface.models import EOS, OLD, case
@@ -180,7 +190,7 @@ def test_encoders_and_pictures(monkeypatch: pytest.MonkeyPatch, name: str, strat
     _assert_same_ahead(monkeypatch, door, inputs, STRATEGIES[strategy], max_length=24, end=EOS)
 
 
-@BEAMS
+@pytest.mark.parametrize("strategy", ["beams", "groups"])
 @pytest.mark.parametrize("name", ["llama", "gemma3", "gpt2"])
 def test_compiled_steps(monkeypatch: pytest.MonkeyPatch, name: str, strategy: str) -> None:
     if DEVICE != "cuda":
@@ -188,6 +198,43 @@ def test_compiled_steps(monkeypatch: pytest.MonkeyPatch, name: str, strategy: st
     monkeypatch.setenv("BEAMSPLIT_COMPILE", "1")
     inputs, door = _on_device(prompts(70, 5, 33)), from_transformers(_model(name))
     _assert_same_ahead(monkeypatch, door, inputs, STRATEGIES[strategy], max_length=24, end=EOS)
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen3", "gpt2"])
+def test_compiled_prompts(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    if DEVICE != "cuda":
+        pytest.skip("a compiler is not needed on a processor")
+    model = _model(name)
+    inputs, door = _on_device(prompts(33, 33)), from_transformers(model)
+    monkeypatch.setenv("BEAMSPLIT_COMPILE", "1")
+    _assert_same_ahead(monkeypatch, door, inputs, STRATEGIES["groups"], max_length=12, end=EOS)
+    _assert_same(*(decode(door, inputs, STRATEGIES["groups"], max_length=12, end=EOS) for _ in range(2)))
+    assert model in prefilling._proven
+
+
+@pytest.mark.parametrize(
+    ("term", "options"),
+    [
+        (Cumulative(), {}),
+        (NGram(n=2), {"no_repeat_ngram": 3}),
+        (Hamming(), {"min_length": 3, "unique": True}),
+    ],
+    ids=["cumulative", "ngram", "hamming"],
+)
+def test_other_searches_take_captured_steps(
+    monkeypatch: pytest.MonkeyPatch, term: Any, options: dict[str, Any]
+) -> None:
+    door, inputs = from_transformers(_model("llama")), _on_device(prompts(70, 5, 33))
+    strategy = DiverseBeamSearch(groups=3, beams_per_group=2, strength=0.7, diversity=term)
+    expected = decode(door, inputs, strategy, max_length=16, end=EOS, **options)
+    taken: list[None] = []
+    answer = Stepping.answer
+    monkeypatch.setattr(Stepping, "answer", lambda self, ask: taken.append(None) or answer(self, ask))
+    monkeypatch.setenv("BEAMSPLIT_GRAPHS", "1")
+    monkeypatch.delenv("BEAMSPLIT_BEAM_CACHE")
+    for _ in range(2):
+        _assert_same(decode(door, inputs, strategy, max_length=16, end=EOS, **options), expected)
+    assert taken
 
 
 @BEAMS

@@ -27,7 +27,9 @@ from research.benchmarks.performance.turns import Go
 
 __all__ = [
     "CAPTURED",
+    "ON_CPU",
     "PLAIN",
+    "STEPWISE",
     "VARIANTS",
     "Decoding",
     "FreeModel",
@@ -68,13 +70,16 @@ class Variant:
 
 
 PLAIN = Variant("ours")
-_GRAPHS = {"BEAMSPLIT_GRAPHS": "1"}  # which is off until it has been measured
-CAPTURED = Variant("ours, captured", environment=_GRAPHS, device="cuda")
+ON_CPU = Variant("ours", device="cpu")
+_STEPWISE = {"BEAMSPLIT_GRAPHS": "0"}
+STEPWISE = Variant("ours, step by step", environment=_STEPWISE, device="cuda")
+CAPTURED = Variant("ours, captured", environment={"BEAMSPLIT_GRAPHS": "1"}, device="cuda")
 VARIANTS = (
-    PLAIN,
+    ON_CPU,
+    STEPWISE,
     CAPTURED,
-    Variant("ours, compiled", environment={**_GRAPHS, "BEAMSPLIT_COMPILE": "1"}, device="cuda"),
-    Variant("ours, cache for beams", environment={"BEAMSPLIT_BEAM_CACHE": "1"}, device="cuda"),
+    Variant("ours, compiled", environment={"BEAMSPLIT_GRAPHS": "1", "BEAMSPLIT_COMPILE": "1"}, device="cuda"),
+    Variant("ours, cache for beams", environment={**_STEPWISE, "BEAMSPLIT_BEAM_CACHE": "1"}, device="cuda"),
     Variant("ours, caches copied", environment={"BEAMSPLIT_BEAM_CACHE": "0"}, device="cpu"),
 )
 """A new switch is a line here, whether it is an option or a variable. One that is not there is left out."""

@@ -15,7 +15,8 @@ from beamsplit.diversity import names
 from research.benchmarks.performance.bench import Bench
 from research.benchmarks.performance.contestants import (
     CAPTURED,
-    PLAIN,
+    ON_CPU,
+    STEPWISE,
     Decoding,
     FreeModel,
     Generating,
@@ -133,7 +134,7 @@ def measure_small(bench: Bench) -> None:
 def measure_growth(bench: Bench) -> None:
     """Measure how a step grows with groups, with the prompt, and with beams."""
     for size in bench.sizes(GROWTH):
-        ours = partial(bench.searches, "llama-1.2b", size, peers=False, chosen=[PLAIN, CAPTURED])
+        ours = partial(bench.searches, "llama-1.2b", size, peers=False, chosen=[ON_CPU, STEPWISE, CAPTURED])
         bench.case(size, ours, model="llama-1.2b")
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from transformers.cache_utils import Cache, EncoderDecoderCache
 
 from beamsplit.huggingface import compiling
-from beamsplit.huggingface.fixed_attention import CROSS, number_of, read_by
+from beamsplit.huggingface.fixed_attention import CROSS, read_by
 from beamsplit.huggingface.reading import BeamStore, BeamTable, OwnTokens, Scoring, read_beams
 from beamsplit.search.capturing import Repeated
 from beamsplit.search.kernels import power_of_two
@@ -115,7 +115,6 @@ class FixedBeams:
         self.kept: dict[Any, Any] = {}
         self.on_close: Callable[[FixedBeams], None] = lambda _: None
         self._model = weakref.ref(model)
-        self._number = number_of(self)
         self._rows = torch.arange(rows, dtype=torch.int32, device=device)
         self._no_length = torch.zeros_like(self._rows)
         self._owner = self._rows // shape.beams
@@ -166,7 +165,7 @@ class FixedBeams:
     def run(self) -> Tensor:
         if self._step is not None and self._step.is_captured:
             return self._step()
-        with torch.no_grad(), read_by(self._model(), self._number):
+        with torch.no_grad(), read_by(self._model(), self):
             if self._step is None:
                 self._step = self._repeated()
             return self._step()
@@ -175,7 +174,7 @@ class FixedBeams:
         device, rows = self.tokens.device, self.shape.rows
         if not self._is_compiled:
             return Repeated(self._run, device)
-        with compiling.first_run(self._model(), self.shape, f"steps of {rows} rows"):
+        with compiling.first_run(self._model(), ("step", rows), f"steps of {rows} rows"):
             return Repeated(self._run, device)
 
     def close(self) -> None:

@@ -7,9 +7,7 @@ step alone: the model hands over the keys and values of the new tokens.
 
 from __future__ import annotations
 
-import itertools
 import threading
-import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -21,16 +19,14 @@ from transformers import masking_utils
 from beamsplit.huggingface.attention_names import is_sliding, refuse_odd, renamed
 from beamsplit.huggingface.beam_cache import NotCarriedError
 
-__all__ = ["CROSS", "Reader", "attention", "is_reading", "mask", "number_of", "read_by"]
+__all__ = ["CROSS", "Reader", "attention", "is_reading", "mask", "read_by", "reading_with"]
 
 CROSS = "beamsplit_cross"
 """The attribute of a tensor of keys that says that a decoder reads them of encoded inputs."""
 
-_NUMBER = "beamsplit_reader"  # the attribute of a layer with the number of its reader
 _LOCK = threading.RLock()
 _owner: int | None = None  # the thread whose models read in this way
-_numbers = itertools.count()
-_readers: weakref.WeakValueDictionary[int, Reader] = weakref.WeakValueDictionary()
+_reader: Reader | None = None  # what they read
 
 
 class Reader(Protocol):
@@ -51,29 +47,27 @@ class Reader(Protocol):
         ...
 
 
-def number_of(reader: Reader) -> int:
-    """Return a number by which the operator finds a reader, for as long as there is one."""
-    number = next(_numbers)
-    _readers[number] = reader
-    return number
-
-
 @contextmanager
-def read_by(model: Any, number: int) -> Iterator[None]:
-    """Let a model's layers read by this reader, in this thread."""
+def read_by(model: Any, reader: Reader) -> Iterator[None]:
+    """Let a model's layers read by this reader, in this thread. No other thread's do meanwhile."""
     global _owner
-    with _LOCK, renamed(model):
+    with _LOCK, renamed(model), reading_with(reader):
         _owner = threading.get_ident()
-        for module in _layers_of(model):
-            setattr(module, _NUMBER, number)
         try:
             yield
         finally:
             _owner = None
 
 
-def _layers_of(model: Any) -> list[Any]:
-    return [module for module in model.modules() if getattr(module, "layer_idx", None) is not None]
+@contextmanager
+def reading_with(reader: Reader | None) -> Iterator[Reader | None]:
+    """Let the operator read by this reader. Gives what it has read by so far."""
+    global _reader
+    before, _reader = _reader, reader
+    try:
+        yield before
+    finally:
+        _reader = before
 
 
 def is_reading() -> bool:
@@ -86,14 +80,14 @@ def _read(
     query: Tensor,
     keys: Tensor,
     values: Tensor,
-    number: int,
     layer: int,
     is_cross: bool,
     scale: float,
     softcap: float,
 ) -> Tensor:
     new = None if is_cross else (keys, values)
-    return _readers[number].read(layer, query, new, scale, softcap or None)
+    assert _reader is not None, "a step calls the model"
+    return _reader.read(layer, query, new, scale, softcap or None)
 
 
 @_read.register_fake
@@ -124,7 +118,6 @@ def attention(
         query.squeeze(2),
         key if is_cross else key.squeeze(2),
         value if is_cross else value.squeeze(2),
-        getattr(module, _NUMBER),
         module.layer_idx,
         is_cross,
         query.shape[3] ** -0.5 if scaling is None else scaling,

@@ -106,7 +106,7 @@ def _made(model: Any, shape: Shape, prompts: Prompts, check: Callable[[FixedBeam
     if model not in _proven:
         _prove(model, FixedBeams(model, shape, prompts, _call), check)
     key, reference = _key_of(model, shape, prompts), weakref.ref(model)
-    is_compiled = compiling.are_wanted(model.device) and compiling.has_room(model, shape)
+    is_compiled = compiling.are_wanted(model.device) and compiling.has_room(model, ("step", shape.rows))
     step = FixedBeams(model, shape, prompts, _compiled() if is_compiled else _call, is_compiled=is_compiled)
     step.on_close = lambda done: _keep(reference(), key, done)
     return step
