@@ -33,7 +33,7 @@ from beamsplit.testing import MarkovModel, PrefixHashModel
 from huggingface.models import EOS, OLD, case
 from huggingface.test_beam_cache import _DECODERS, _WITH_ENCODER, family, prompts
 from models import shipped
-from search.test_ahead import Remembering
+from search.test_ahead import Remembering, counted
 
 DEVICE = os.environ.get("BEAMSPLIT_TEST_DEVICE", "cuda")
 
@@ -208,7 +208,8 @@ def test_compiled_prompts(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     inputs, door = _on_device(prompts(33, 33)), from_transformers(model)
     monkeypatch.setenv("BEAMSPLIT_COMPILE", "1")
     _assert_same_ahead(monkeypatch, door, inputs, STRATEGIES["groups"], max_length=12, end=EOS)
-    _assert_same(*(decode(door, inputs, STRATEGIES["groups"], max_length=12, end=EOS) for _ in range(2)))
+    again = decode(door, inputs, STRATEGIES["groups"], max_length=12, end=EOS)
+    _assert_same(decode(door, inputs, STRATEGIES["groups"], max_length=12, end=EOS), again)
     assert model in prefilling._proven
 
 
@@ -227,9 +228,7 @@ def test_other_searches_take_captured_steps(
     door, inputs = from_transformers(_model("llama")), _on_device(prompts(70, 5, 33))
     strategy = DiverseBeamSearch(groups=3, beams_per_group=2, strength=0.7, diversity=term)
     expected = decode(door, inputs, strategy, max_length=16, end=EOS, **options)
-    taken: list[None] = []
-    answer = Stepping.answer
-    monkeypatch.setattr(Stepping, "answer", lambda self, ask: taken.append(None) or answer(self, ask))
+    taken = counted(monkeypatch, "answer", of=Stepping)
     monkeypatch.setenv("BEAMSPLIT_GRAPHS", "1")
     monkeypatch.delenv("BEAMSPLIT_BEAM_CACHE")
     for _ in range(2):
