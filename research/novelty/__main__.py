@@ -82,7 +82,7 @@ def answers(
         asked = [run for run in asked if run.name in wanted]
     batches = sum(-(-len(each) // batch) for each in entries.values())
     with Progress("answers").bar(batches * len(asked)) as bar:
-        for run, part in product(asked, parts):
+        for part, run in product(parts, asked):
             if not share or claim(run, out / part):
                 bar.note(f"{run.name}, {part}")
                 write_run(door, run, entries[part], out / part, bar.advance, batch)
