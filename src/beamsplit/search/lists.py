@@ -31,7 +31,8 @@ from beamsplit.search.shortlist import (
 __all__ = ["StepLists", "read_lists"]
 
 _FACTOR = 4  # by which lists grow that were too short
-_LIKELIEST = 256  # tokens that nearly always have all that truncated sampling may draw
+_LIKELIEST = 256  # tokens that mostly have all that truncated sampling may draw
+_MORE = 16  # times as many, for the rows of which they have not
 _MUCH = 4096  # tokens of a vocabulary so large that giving noise to all of them takes long
 
 
@@ -219,14 +220,15 @@ class _ModelLists:
         return rule.perturb_lists(lists, noises, unlisted if is_whole else None)
 
 
-def _drawn(rule: Rule, scores: Scores, keys: Tensor, width: int) -> Shortlist:
+def _drawn(rule: Rule, scores: Scores, keys: Tensor, width: int, count: int = _LIKELIEST) -> Shortlist:
     """Return the best tokens of each row by keys that are made random.
 
-    Where a rule draws from a few likely tokens alone, only these are given noise: the same as otherwise.
+    Where a rule draws from a few likely tokens alone, only so many are given noise: the same as otherwise.
     """
-    if not (isinstance(rule, DrawingRule) and rule.keeps_to_few) or scores.vocabulary < _MUCH:
+    is_much = scores.vocabulary >= max(_MUCH, 2 * count)
+    if not (isinstance(rule, DrawingRule) and rule.keeps_to_few and is_much):
         return _drawn_of_all(rule, scores, keys, width)
-    tokens = top_tokens(scores.gain, max(_LIKELIEST, width)).sort(dim=1).values
+    tokens = top_tokens(scores.gain, max(count, width)).sort(dim=1).values
     log_prob, complete = rule.likeliest(scores.gain, tokens)
     key = log_prob + noise.gumbel_of(keys, tokens, scores.gain.dtype)
     best = key.topk(width).indices.sort(dim=1).values
@@ -234,7 +236,7 @@ def _drawn(rule: Rule, scores: Scores, keys: Tensor, width: int) -> Shortlist:
     if bool(complete.all()):
         return lists
     others = (~complete).nonzero().squeeze(1)
-    return _replaced(lists, others, _drawn_of_all(rule, scores.rows(others), keys[others], width))
+    return _replaced(lists, others, _drawn(rule, scores.rows(others), keys[others], width, _MORE * count))
 
 
 def _drawn_of_all(rule: Rule, scores: Scores, keys: Tensor, width: int) -> Shortlist:
