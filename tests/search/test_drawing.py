@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from beamsplit.model import Shortlist
 from beamsplit.search import lists, noise
-from beamsplit.search.shortlist import Scores, Shortlist
+from beamsplit.search.shortlist import Scores
 from beamsplit.search.truncation import Truncation
 from beamsplit.strategies.sampling import Sampling
 
@@ -85,7 +86,11 @@ def test_few_rows_have_noise_for_all_tokens(monkeypatch: pytest.MonkeyPatch) -> 
     assert drawn(Truncation(1.0, None, 0.95, None), scores_of(6.0, 20_000), monkeypatch)[1] > 0
     monkeypatch.undo()
     asked: list[int] = []
-    top = lists.top_tokens
-    monkeypatch.setattr(lists, "top_tokens", lambda key, width: asked.append(width) or top(key, width))
+
+    def top_tokens(key: torch.Tensor, width: int) -> torch.Tensor:
+        asked.append(width)
+        return key.topk(width).indices
+
+    monkeypatch.setattr(lists, "top_tokens", top_tokens)
     drawn(Truncation(1.0, 400, None, None), scores_of(6.0, 20_000), monkeypatch)
     assert asked == [256, 4096]
