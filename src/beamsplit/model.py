@@ -257,8 +257,8 @@ class Drawing:
     """Chunks for each prefix."""
     seeds: tuple[int, ...]
     """A number for each prefix, so that the same call draws the same chunks where that is possible."""
-    most: int
-    """The most tokens of a chunk."""
+    most: tuple[int, ...]
+    """The most tokens of a chunk, for each prefix."""
     ends: tuple[int, ...]
     """The end tokens."""
     marks: tuple[str, ...]
@@ -282,12 +282,14 @@ class Drawn(NamedTuple):
 
 @runtime_checkable
 class DrawingModel(StepModel, Protocol):
-    """A model that draws chunks in one call, as an engine does."""
+    """A model that draws chunks in one call, as an engine does. If its `draw` is None, it does not."""
 
     def draw(
         self, state: State, rows: Sequence[int], prefixes: Sequence[tuple[int, ...]], drawing: Drawing
     ) -> list[list[Drawn]]:
         """Return chunks for each prefix: what may follow these tokens of an output.
+
+        A chunk may go on beyond its end: the search cuts it there.
 
         `rows` are the prefixes' rows of the state, which is the one after `start`.
         """

@@ -91,6 +91,8 @@ class Server(ThreadingHTTPServer):
         self.key: str | None = None
         self.has_template = True
         self.hides_ends = False  # as llama-cpp-python's server does
+        self.full_stops: frozenset[int] = frozenset()  # tokens that read with a full stop
+        self.full_stop = "."
         self.requests: list[tuple[str, Any, dict[str, str]]] = []
         self.connections = 0
         self.under_way = self.most_under_way = 0
@@ -268,6 +270,8 @@ def completions(server: Server, body: Any) -> Any:
             f"Requested sample logprobs of {count}, which is greater than max allowed: {server.most} "
             f"(parameter=logprobs, value={count})"
         )
+    if "n" in body:
+        return draw(server, body)
     if "allowed_token_ids" in body:
         stops = body["allowed_token_ids"] == [END]
         return {"choices": [{"index": 0, "finish_reason": "stop" if stops else "length"}]}
@@ -287,6 +291,31 @@ def completions(server: Server, body: Any) -> Any:
         for index, top in enumerate(tops)
     ]
     return {"object": "text_completion", "choices": choices[::-1]}  # in no order: `index` tells
+
+
+def draw(server: Server, body: Any) -> Any:
+    """As vLLM draws: by the request's own seed, up to a stop."""
+    if len(body.get("stop", ())) > 4:
+        raise RefusalError("List should have at most 4 items after validation")
+    random = torch.Generator().manual_seed(body["seed"])
+    choices: list[dict[str, Any]] = []
+    for index in range(body["n"]):
+        said: list[int] = list(body["prompt"])
+        told: list[float] = []
+        while len(told) < body["max_tokens"]:
+            row = log_probs(tuple(said))
+            likely = torch.softmax(row / body["temperature"], -1)
+            if "top_k" in body:
+                likely = likely.masked_fill(likely < likely.topk(body["top_k"]).values[-1], 0.0)
+            said.append(int(torch.multinomial(likely, 1, generator=random)))
+            told.append(float(row[said[-1]]))
+            if said[-1] in body["stop_token_ids"]:
+                break
+            if said[-1] in server.full_stops and server.full_stop in body.get("stop", ()):
+                break
+        tokens = [f"token_id:{token}" for token in said[len(body["prompt"]) :]]
+        choices.append({"index": index, "logprobs": {"tokens": tokens, "token_logprobs": told}})
+    return {"object": "text_completion", "choices": choices[::-1]}
 
 
 def generate(_server: Server, body: Any) -> Any:
@@ -330,7 +359,9 @@ def tokenize(server: Server, body: Any) -> Any:
 
 
 def detokenize(server: Server, body: Any) -> Any:
-    return {"prompt" if server.kind == "vllm" else "content": "".join(map(word, body["tokens"]))}
+    stops = server.full_stops
+    text = "".join(f"{word(token)}{server.full_stop * (token in stops)}" for token in body["tokens"])
+    return {"prompt" if server.kind == "vllm" else "content": text}
 
 
 def models(server: Server) -> Any:

@@ -544,7 +544,7 @@ def test_a_model_that_draws_by_itself_is_asked_once_a_round() -> None:
     assert len(model.asked) == len(list(steps(model, [1, 2], chunks(longest=6), max_length=LENGTH, end=0)))
     rows, prefixes, drawing = model.asked[0]
     assert (list(rows), set(prefixes)) == ([0, 0, 0, 1, 1, 1], {()})
-    assert (drawing.count, drawing.most, drawing.ends, drawing.least) == (3, 6, (0,), 4)
+    assert (drawing.count, set(drawing.most), drawing.ends, drawing.least) == (3, {6}, (0,), 4)
     assert (drawing.temperature, drawing.top_p, drawing.top_k, drawing.min_p) == (0.7, 0.9, None, None)
     assert set(drawing.marks) == set(".!?…。！？\n")
     assert len(set(drawing.seeds)) == 6

@@ -1,4 +1,4 @@
-"""What an engine is: something that tells the likeliest next tokens of prefixes."""
+"""What an engine is: it tells the likeliest next tokens of prefixes, and may draw chunks of text."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Protocol, TypeAlias
 import torch
 
 from beamsplit.errors import EngineError
-from beamsplit.model import Shortlist
+from beamsplit.model import Drawing, Drawn, Shortlist
 
-__all__ = ["Candidates", "Engine", "Prefix", "stack_candidates"]
+__all__ = ["Candidates", "Engine", "Order", "Prefix", "stack_candidates"]
 
 Prefix: TypeAlias = tuple[int, ...]
 """The tokens of a prompt, and of what has been written after it."""
@@ -82,6 +82,18 @@ def stack_candidates(rows: Sequence[Candidates]) -> Shortlist:
     return Shortlist(tokens, log_prob, rest)
 
 
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Chunks that are to follow a prefix."""
+
+    prefix: Prefix
+    count: int
+    least: int
+    """A chunk of fewer tokens ends by an end token alone."""
+    most: int
+    seed: int
+
+
 class Engine(Protocol):
     """Something that tells the likeliest next tokens of prefixes. It may answer many at once."""
 
@@ -95,11 +107,17 @@ class Engine(Protocol):
     """How many tokens a prompt and what is written after it may have together, if that is known."""
     tells_rest: bool
     """Whether its lists bound what is not in them. If not, nothing is certified, however long they are."""
+    draws: bool
+    """Whether it draws chunks of text by itself."""
     blocks: bool
     """Whether it answers in this thread, without waiting for anything: it needs no event loop."""
 
     async def candidates(self, prefixes: Sequence[Prefix], count: int) -> list[Candidates]:
         """Return the `count` likeliest next tokens of each prefix, or as many as it lists."""
+        ...
+
+    async def draw(self, orders: Sequence[Order], drawing: Drawing) -> list[list[Drawn]]:
+        """Return for each order as many chunks, up to the first mark or end token. Only if it `draws`."""
         ...
 
     async def aclose(self) -> None:

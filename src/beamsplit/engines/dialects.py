@@ -5,20 +5,23 @@
     Generate      POST /generate: SGLang
     LlamaCpp      POST /completion: the server of llama.cpp
 
-Each asks for one token of each prefix, with the log-probabilities of the likeliest. A dialect does no I/O.
+Each asks for one token of each prefix, with the log-probabilities of the likeliest, and Completions also for
+chunks that the engine draws. A dialect does no I/O.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
-from beamsplit.engines.candidates import Candidates, Prefix
+from beamsplit.engines.candidates import Candidates, Order, Prefix
+from beamsplit.engines.drawing import drawn_of, sampling_of
 from beamsplit.engines.vocabularies import TextVocabulary
 from beamsplit.errors import EngineError
+from beamsplit.model import Drawing, Drawn
 
-__all__ = ["Completions", "Dialect", "Generate", "LlamaCpp", "Texts"]
+__all__ = ["Completions", "Dialect", "DrawingDialect", "Generate", "LlamaCpp", "Texts"]
 
 _BY_ID = "token_id:"
 
@@ -48,6 +51,19 @@ class Dialect(Protocol):
         ...
 
 
+@runtime_checkable
+class DrawingDialect(Dialect, Protocol):
+    """One in which an engine can be asked for chunks of text that it draws by itself."""
+
+    def draw_body(self, order: Order, drawing: Drawing) -> dict[str, Any]:
+        """Return the request for the chunks of an order."""
+        ...
+
+    def read_drawn(self, answer: Any, order: Order) -> list[Drawn]:
+        """Return the chunks of an answer. Raise if some are missing."""
+        ...
+
+
 class Completions:
     """The completions of OpenAI's interface, as vLLM extends them: token ids in, token ids out."""
 
@@ -73,6 +89,22 @@ class Completions:
 
     def limit(self, said: str, count: int) -> int | None:
         return _limit_of_logprobs(said, count)
+
+    def draw_body(self, order: Order, drawing: Drawing) -> dict[str, Any]:
+        return {
+            "model": self._model,
+            "prompt": list(order.prefix),
+            **sampling_of(order, drawing, most_stops=4),  # OpenAI's limit, which vLLM's server keeps
+            "logprobs": 1,
+            "return_tokens_as_token_ids": True,
+        }
+
+    def read_drawn(self, answer: Any, order: Order) -> list[Drawn]:
+        choices = _field(answer, "choices")
+        if len(choices) != order.count:
+            raise EngineError(f"the engine drew {len(choices)} chunks when it was asked for {order.count}")
+        ordered = sorted(choices, key=lambda choice: choice.get("index", 0))
+        return [_drawn(_field(choice, "logprobs")) for choice in ordered]
 
 
 class Texts:
@@ -225,17 +257,26 @@ def _tells_nothing(choice: Any) -> bool:
 
 
 def _by_id(listed: Mapping[str, float]) -> dict[int, float]:
-    found = {}
-    for name, value in listed.items():
-        number = name.removeprefix(_BY_ID)
-        if number == name or not number.isdecimal():
-            raise EngineError(
-                f"the engine named a token {name!r} and not by its id: it does not know "
-                "return_tokens_as_token_ids, as vLLM does (with kind='texts' it can still be asked, and "
-                "no output is certified)"
-            )
-        found[int(number)] = value
-    return found
+    return {_id_of(name): value for name, value in listed.items()}
+
+
+def _id_of(name: str) -> int:
+    number = name.removeprefix(_BY_ID)
+    if number == name or not number.isdecimal():
+        raise EngineError(
+            f"the engine named a token {name!r} and not by its id: it does not know "
+            "return_tokens_as_token_ids, as vLLM does (with kind='texts' it can still be asked, and "
+            "no output is certified)"
+        )
+    return int(number)
+
+
+def _drawn(told: Any) -> Drawn:
+    """Return a chunk by what is told of its tokens."""
+    tokens, values = _field(told, "tokens"), _field(told, "token_logprobs")
+    if len(tokens) != len(values):
+        raise EngineError(f"the engine drew {len(tokens)} tokens and told {len(values)} log-probabilities")
+    return drawn_of([_id_of(name) for name in tokens], values)
 
 
 def _check_rows(answers: Any, rows: int) -> None:

@@ -13,12 +13,13 @@ from torch import Tensor
 
 from beamsplit.decoding import answer_chat
 from beamsplit.engines.candidates import Engine, Prefix, stack_candidates
+from beamsplit.engines.drawing import draw_chunks, orders_of
 from beamsplit.engines.running import AtOnce, InBackground, Runner
 from beamsplit.engines.vocabularies import Vocabulary
 from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses
 from beamsplit.messages import Conversation
-from beamsplit.model import Room, Shortlist
+from beamsplit.model import Drawing, Drawn, Room, Shortlist
 from beamsplit.options import OptionArguments
 
 __all__ = ["AsyncEngineModel", "EngineModel", "Usage"]
@@ -126,6 +127,20 @@ class AsyncEngineModel:
         prefixes = self.select(state, rows).prefixes
         self.usage.widened += len(prefixes)
         return await self._ask(prefixes, width)
+
+    @property
+    def draw(self) -> Callable[..., Coroutine[Any, Any, list[list[Drawn]]]] | None:
+        """Returns chunks of text that the engine draws by itself (`DrawingModel`); None if it cannot."""
+        return self._draw if self.engine.draws else None
+
+    async def _draw(
+        self, state: _State, rows: Sequence[int], prefixes: Sequence[Prefix], drawing: Drawing
+    ) -> list[list[Drawn]]:
+        asked = [state.prefixes[row] + tuple(said) for row, said in zip(rows, prefixes, strict=True)]
+        self.usage.steps += 1
+        self.usage.prefixes += len(asked)
+        self.usage.tokens += sum(map(len, asked))
+        return await draw_chunks(self.engine, orders_of(asked, drawing, self.engine.longest), drawing)
 
     async def aclose(self) -> None:
         """Close connections."""
@@ -238,6 +253,12 @@ class EngineModel:
 
     def widen(self, state: _State, rows: Tensor, width: int) -> Shortlist:
         return self._run(self.asynchronous.widen(state, rows, width))
+
+    @property
+    def draw(self) -> Callable[..., list[list[Drawn]]] | None:
+        """Returns chunks of text that the engine draws by itself (`DrawingModel`); None if it cannot."""
+        draw = self.asynchronous.draw
+        return None if draw is None else lambda *arguments: self._run(draw(*arguments))
 
     def chat(
         self,

@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beamsplit import checks
-from beamsplit.engines.candidates import Candidates, Prefix
+from beamsplit.engines.candidates import Candidates, Order, Prefix
+from beamsplit.engines.drawing import drawn_of, sampling_of
 from beamsplit.engines.model import EngineModel
 from beamsplit.engines.tokenizers import load_tokenizer
 from beamsplit.engines.vocabularies import PlainVocabulary, TokenizerVocabulary, Vocabulary
 from beamsplit.errors import ArgumentError, EngineError
+from beamsplit.model import Drawing, Drawn
 
 __all__ = ["from_vllm"]
 
@@ -48,9 +50,10 @@ def from_vllm(
 
 
 class _Vllm:
-    """Asks an `LLM` for one token of each prefix."""
+    """Asks an `LLM` for one token of each prefix, or for chunks."""
 
     blocks = True
+    draws = True
     tells_rest = True
 
     def __init__(self, llm: Any, parameters: Any) -> None:
@@ -73,6 +76,15 @@ class _Vllm:
             parameters, "skip_clone"
         ):  # nobody else has these; a deep copy a row takes a sixth of a step
             parameters.skip_clone = True
+        return [_read(output, asked) for output in self._generate(prefixes, parameters)]
+
+    async def draw(self, orders: Sequence[Order], drawing: Drawing) -> list[list[Drawn]]:
+        """Return for each order as many chunks, all by one call."""
+        parameters = [self._parameters(**sampling_of(order, drawing), logprobs=0) for order in orders]
+        outputs = self._generate([order.prefix for order in orders], parameters)
+        return [[_drawn(chunk) for chunk in output.outputs] for output in outputs]
+
+    def _generate(self, prefixes: Sequence[Prefix], parameters: Any) -> list[Any]:
         prompts = [{"prompt_token_ids": list(prefix)} for prefix in prefixes]
         try:
             with self._lock:
@@ -81,7 +93,7 @@ class _Vllm:
             raise EngineError(f"{self.name} refused: {checks.reason(error)}") from error
         if len(outputs) != len(prefixes):
             raise EngineError(f"{self.name} answered for {len(outputs)} prompts of {len(prefixes)}")
-        return [_read(output, asked) for output in outputs]
+        return list(outputs)
 
     async def aclose(self) -> None:
         """Do nothing: the engine is its owner's."""
@@ -100,6 +112,12 @@ def _read(output: Any, count: int) -> Candidates:
     if not listed:
         raise EngineError("vLLM gave no log-probabilities for a prompt: is it as long as the model can take?")
     return Candidates.of({int(token): entry.logprob for token, entry in listed[0].items()}, count)
+
+
+def _drawn(chunk: Any) -> Drawn:
+    tokens = list(chunk.token_ids)
+    told = [by_token[token].logprob for token, by_token in zip(tokens, chunk.logprobs, strict=True)]
+    return drawn_of(tokens, told)
 
 
 def _vocabulary(llm: Any, tokenizer: Any, end: Any, template: Mapping[str, Any] | None) -> Vocabulary:

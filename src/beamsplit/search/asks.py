@@ -24,7 +24,6 @@ from torch import Tensor
 
 from beamsplit.model import (
     Drawing,
-    DrawingModel,
     Room,
     StepModel,
     WideningModel,
@@ -80,7 +79,7 @@ class Abilities:
         return cls(
             widens=isinstance(model, WideningModel),
             fixed_rows=has_fixed_rows(model),
-            draws=isinstance(model, DrawingModel),
+            draws=callable(getattr(model, "draw", None)),
             returns=keeps_earlier_steps(model),
             to_text=to_text_of(model),
             word_vectors=lambda: word_vectors_of(model),

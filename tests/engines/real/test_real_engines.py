@@ -18,6 +18,7 @@ from beamsplit import (
     BeamSearch,
     Cumulative,
     DiverseBeamSearch,
+    DiverseChunks,
     EngineError,
     LateBranching,
     NGram,
@@ -99,6 +100,45 @@ def test_an_engine_finds_what_transformers_finds(engine: Any, here: Any, strateg
     else:  # a limit of 20 is not enough for every term
         assert not isinstance(strategy, BeamSearch)
         assert isinstance(getattr(strategy, "diversity", None), NGram)
+
+
+CHUNKS = DiverseChunks(groups=3, proposals=4, chunk=4, top_k=8, top_p=None)
+
+
+def assert_told_right(found: Any, here: Any) -> None:
+    """Log-probabilities are the model's own, whatever samples were drawn by, and an end is the end."""
+    for prompt, list_ in zip(PROMPTS, found, strict=True):
+        assert [each.group for each in list_] == [0, 1, 2]
+        assert len({each.tokens for each in list_}) > 1
+        for each in list_:
+            assert 1 <= len(each.tokens) <= LENGTH
+            assert END not in each.tokens[:-1]
+            assert each.finished == (each.tokens[-1] == END)
+            whole = torch.tensor([[*prompt, *each.tokens]])
+            with torch.no_grad():
+                said = here.module(whole).logits[0, len(prompt) - 1 : -1].log_softmax(-1)
+            expected = said.gather(1, torch.tensor(each.tokens).unsqueeze(1)).sum()
+            assert each.log_prob == pytest.approx(float(expected), abs=ROUNDING)
+
+
+def test_chunks(engine: Any, here: Any) -> None:
+    """vLLM draws them by itself, and other engines are asked token by token."""
+    found, again = (decode(engine, PROMPTS, CHUNKS, max_length=LENGTH, seed=5) for _ in range(2))
+    assert_told_right(found, here)
+    assert [list(map(_tokens, each)) for each in found] == [list(map(_tokens, each)) for each in again]
+
+
+def test_vllm_draws_each_round_at_once(vllm_server: str, here: Any) -> None:
+    with connect(vllm_server, end=END) as model:
+        assert model.draw is not None
+        decode(model, PROMPTS, CHUNKS, max_length=LENGTH)
+        assert model.usage.steps <= 1 + LENGTH // 4
+        sentences = DiverseChunks(groups=3, proposals=4, longest=LENGTH)
+        assert_told_right(decode(model, PROMPTS, sentences, max_length=LENGTH, seed=2), here)
+
+
+def _tokens(each: Any) -> tuple[int, ...]:
+    return tuple(each.tokens)
 
 
 def test_steps_are_few_and_none_is_asked_twice(engine: Any) -> None:
@@ -195,6 +235,12 @@ def test_vllm_in_process_finds_what_transformers_finds(llm: Any, here: Any, stra
         assert_equal(found, each_alone(here, strategy, end=END))
     else:
         assert isinstance(getattr(strategy, "diversity", None), NGram)
+
+
+def test_vllm_in_process_draws_chunks(llm: Any, here: Any) -> None:
+    model = from_vllm(llm, end=END)
+    assert_told_right(decode(model, PROMPTS, CHUNKS, max_length=LENGTH, seed=5), here)
+    assert model.usage.steps <= 1 + LENGTH // 4
 
 
 def test_vllm_in_process_takes_texts(llm: Any, here: Any) -> None:

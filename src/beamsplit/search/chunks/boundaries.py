@@ -8,7 +8,7 @@ from typing import TypeAlias
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
 
-__all__ = ["BOUNDARIES", "Boundary", "Chunk", "Ends", "check_chunk", "make_ends", "marks_of"]
+__all__ = ["BOUNDARIES", "Boundary", "Chunk", "Ends", "check_chunk", "longest_of", "make_ends", "marks_of"]
 
 Boundary: TypeAlias = Callable[[str], bool]
 """Whether a chunk with this text is complete."""
@@ -17,7 +17,7 @@ Chunk: TypeAlias = str | int | Boundary
 Ends: TypeAlias = Callable[[Sequence[int]], bool]
 """Whether a chunk with these tokens is complete."""
 
-_MARKS = {"sentence": (*".!?…。！？\n",), "line": ("\n",)}
+_MARKS = {"sentence": (*".!?\n…。！？",), "line": ("\n",)}  # the most common ones first
 _LEAST = {"sentence": 4, "line": 1}  # tokens: "1." and "Mr." are no sentences, and few numbers are cut in two
 
 BOUNDARIES = ("sentence", "line")
@@ -54,6 +54,11 @@ def marks_of(chunk: Chunk) -> tuple[tuple[str, ...], int] | None:
     if isinstance(chunk, str):
         return _MARKS[chunk], _LEAST[chunk]
     return None if callable(chunk) else ((), 1)
+
+
+def longest_of(chunk: Chunk, longest: int) -> int:
+    """Return the most tokens of a chunk."""
+    return longest if isinstance(chunk, str) or callable(chunk) else min(int(chunk), longest)
 
 
 def _by_last_token(marks: frozenset[str], least: int, to_text: Callable[[tuple[int, ...]], str]) -> Ends:

@@ -20,7 +20,7 @@ from beamsplit.model import Answer, Drawing, Room, device_of, rows_of
 from beamsplit.options import DecodeOptions
 from beamsplit.scoring import LengthNormalised
 from beamsplit.search.asks import Abilities, Advance, Ask, Forget, Search, Start
-from beamsplit.search.chunks.boundaries import Chunk, make_ends, marks_of
+from beamsplit.search.chunks.boundaries import Chunk, longest_of, make_ends, marks_of
 from beamsplit.search.chunks.choosing import Judge, Proposed, Turn
 from beamsplit.search.chunks.drawing import draw
 from beamsplit.search.chunks.paths import Path, Root
@@ -153,8 +153,10 @@ class _Rounds:
         assert self._drawing is not None
         pairs = [(*self._seed(root, number), group) for root in roots for group in root.groups]
         seeds = [((seed * _SCATTER + place) * _SCATTER + group) % _SEEDS for seed, place, group in pairs]
-        drawing = replace(self._drawing, count=count, seeds=tuple(seeds))
-        found = yield from draw(roots, drawing, self._options)
+        left = [self._options.max_length - len(root.tokens) for root in roots for _ in root.groups]
+        most = tuple(min(longest_of(self._how.chunk, self._how.longest), each) for each in left)
+        drawing = replace(self._drawing, count=count, seeds=tuple(seeds), most=most)
+        found = yield from draw(roots, drawing, self._options, self._ends, self._to_text)
         return list(zip(roots, found, strict=True))
 
     def _go_on(self, roots: Sequence[Root], number: int) -> _Proposing:
@@ -212,7 +214,7 @@ def _drawing(how: Chunking, options: DecodeOptions) -> Drawing | None:
     return Drawing(
         count=1,
         seeds=(),
-        most=how.longest if isinstance(how.chunk, str) else min(int(how.chunk), how.longest),  # type: ignore[arg-type]
+        most=(),
         ends=tuple(options.ends),
         marks=marks[0],
         least=marks[1],
