@@ -18,7 +18,7 @@ from beamsplit.progress import Progress
 from research.chat.encoding import Encoder
 from research.novelty.choice import choose_settings, reference_of
 from research.novelty.decoding import BATCH, claim, outputs_of, prompts_of, write_run
-from research.novelty.measures import Meter, is_sensible
+from research.novelty.measures import Meter, is_readable
 from research.novelty.measuring import kept_lists, measure_all
 from research.novelty.model import load_halved
 from research.novelty.plot import draw_novelty
@@ -136,7 +136,7 @@ def examples(folder: Path, model: str, prompts: Path, families: tuple[str, ...],
                         "number": number,
                         "text": each.text,
                         "finished": each.finished,
-                        "sensible": is_sensible(each, entry["prompt"]),
+                        "readable": is_readable(each, entry["prompt"]),
                     }
                     for number, each in enumerate(kept, 1)
                 ]

@@ -88,7 +88,7 @@ def _draw_quality(results: Results, folder: Path) -> None:
             }
             _draw(axes, chosen, reference)
             axes.set_title(title)
-            axes.set_xlabel("clusters of meaning among eight that make sense")
+            axes.set_xlabel("clusters of meaning among the readable ones of eight")
             least = most
         panels[0].set_ylabel("log-probability per word")
         handles = {
@@ -104,12 +104,12 @@ def _draw_quality(results: Results, folder: Path) -> None:
 def _draw(axes: Axes, settings: Mapping[str, Results], reference: Results) -> None:
     """Draw a line for each family, and lines where the reference is."""
     axes.axhline(mean_of(reference, "log_prob_word"), color="#333333", linewidth=0.8, linestyle=":")
-    axes.axvline(mean_of(reference, "sensible"), color="#333333", linewidth=0.8, linestyle=":")
+    axes.axvline(mean_of(reference, "readable_50"), color="#333333", linewidth=0.8, linestyle=":")
     families: dict[str, list[Results]] = {}
     for setting in settings.values():
         families.setdefault(setting["family"], []).append(setting)
     for family, several in families.items():
-        points = sorted((mean_of(each, "sensible"), mean_of(each, "log_prob_word")) for each in several)
+        points = sorted((mean_of(each, "readable_50"), mean_of(each, "log_prob_word")) for each in several)
         axes.plot(*zip(*points, strict=True), label=family, linestyle=_dash(family), **look_of(family))
 
 

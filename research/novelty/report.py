@@ -29,22 +29,23 @@ __all__ = [
 Results = Mapping[str, Any]
 
 _MAIN = {
-    "sensible": ("sensible clusters", 2),
-    "readable": ("readable clusters", 2),
-    "clusters": ("clusters", 2),
-    "clusters_loose": ("clusters, 0.7", 2),
-    "passed": ("make sense", 2),
+    "readable_50": ("readable clusters", 2),
+    "readable_70": ("at 0.7", 2),
+    "clusters_50": ("clusters", 2),
+    "clusters_70": ("at 0.7", 2),
+    "vendi": ("Vendi", 2),
     "passed_readable": ("readable", 2),
     "log_prob_token": ("log-prob a token", 2),
     "log_prob_word": ("a word", 2),
     "relevance": ("fit", 2),
 }
 _MORE = {
-    "sensible_loose": ("sensible clusters, 0.7", 2),
-    "readable_loose": ("readable clusters, 0.7", 2),
+    "sensible_50": ("sensible clusters", 2),
+    "readable_80": ("readable, at 0.8", 2),
+    "clusters_80": ("all, at 0.8", 2),
+    "passed": ("make sense", 2),
     "entropy": ("entropy", 2),
     "spread": ("spread", 2),
-    "vendi": ("Vendi", 2),
     "ead": ("EAD", 2),
     "compression": ("compression", 2),
     "self_repetition": ("self-repetition", 2),
@@ -69,7 +70,7 @@ def more_table(results: Results, *against: str) -> list[str]:
 def differences_table(results: Results, *against: str) -> list[str]:
     """Return the differences of all settings from one, with their 95% intervals."""
     first = _named(results, against)
-    figures = ("sensible", "readable", "clusters", "passed", "log_prob_token")
+    figures = ("readable_50", "readable_70", "clusters_50", "passed_readable", "log_prob_token")
     rows = [
         [
             setting["family"],
@@ -167,7 +168,7 @@ def _quoted(answer: Results) -> str:
     said = " ".join(answer["text"].split())
     for sign in "\\*_`<>[]#|":
         said = said.replace(sign, f"\\{sign}")
-    doubt = "" if answer["sensible"] else " †"
+    doubt = "" if answer["readable"] else " †"
     return f"{answer['number']}. {said}{'' if answer['finished'] else ' …'}{doubt}"
 
 

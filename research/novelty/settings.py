@@ -101,27 +101,18 @@ def chunks() -> dict[str, list[Run]]:
     return {
         "chunk-wise, sentences, 8 x 4": [_chunks("sentence", wide, *each) for each in _OF_SENTENCES],
         "chunk-wise, tokens, 8 x 4": [_chunks(chunk, wide, *each) for chunk, *each in _OF_TOKENS],
-        "chunk-wise by beams, 8 x 4": [_chunks_by_beams(*each) for each in _OF_BEAMS],
-        "chunk-wise, sentences, 8 x 2": [_chunks("sentence", half, *each) for each in _OF_FEWER],
-        "chunk-wise, tokens, 8 x 2": [_chunks(12, half, *each) for each in _OF_FEWER],
+        "chunk-wise by beams, 8 x 4": [_chunks_by_beams(12, 6.0)],
+        "chunk-wise, tokens, 8 x 2": [_chunks(12, half, 0.8, 0.95, 6.0)],
     }
 
 
-_OF_SENTENCES = [  # temperature, top_p, strength
-    *((0.8, 0.95, s) for s in (6.0, 12.0, 24.0)),
-    *((1.0, p, s) for p in (0.95, 0.9) for s in (6.0, 12.0, 24.0)),
-    (0.8, 0.95, 3.0),
-]
+_OF_SENTENCES = [(t, p, s) for t, p in ((0.8, 0.95), (1.0, 0.9)) for s in (6.0, 12.0)]
 _OF_TOKENS: list[tuple[int, float, float, float]] = [
-    *((12, 1.0, p, s) for p in (0.95, 0.9) for s in (6.0, 12.0, 24.0)),
-    *((12, 0.8, 0.95, s) for s in (6.0, 12.0)),
-    *((6, 1.0, 0.95, s) for s in (6.0, 12.0, 24.0)),
-    *((20, 1.0, 0.95, s) for s in (6.0, 12.0, 24.0)),
-    *((6, 1.0, 0.9, s) for s in (6.0, 12.0)),
+    *((12, 1.0, 0.9, s) for s in (6.0, 12.0, 24.0)),
+    (12, 0.8, 0.95, 12.0),
+    (6, 1.0, 0.9, 12.0),
     (20, 1.0, 0.9, 12.0),
 ]
-_OF_BEAMS: list[tuple[str | int, float]] = [("sentence", 6.0), ("sentence", 12.0), (12, 6.0), (12, 12.0)]
-_OF_FEWER = [(t, 0.95, s) for t, s in ((0.8, 6.0), (1.0, 12.0))]
 
 
 def _chunks(chunk: str | int, proposals: int, temperature: float, top_p: float, strength: float) -> Run:
@@ -191,26 +182,20 @@ def _samples() -> Iterator[Run]:
         for temperature in _ARITHMETIC:
             strategy = ArithmeticSampling(samples=samples, temperature=temperature)
             yield _run(f"arithmetic {temperature:g} x{samples}", strategy, LIMITS)
-    for beams in (1, WIDE // KEPT):
-        for temperature, strength in _DIVERSE_SAMPLING:
-            sampled = DiverseSampling(
-                groups=KEPT, samples_per_group=beams, strength=strength, temperature=temperature
-            )
-            yield _run(_of_diverse_sampling(temperature, strength, beams), sampled, BEST_OF_GROUP)
+    for temperature, strength in _DIVERSE_SAMPLING:
+        sampled = DiverseSampling(
+            groups=KEPT, samples_per_group=WIDE // KEPT, strength=strength, temperature=temperature
+        )
+        yield _run(_of_diverse_sampling(temperature, strength), sampled, BEST_OF_GROUP)
 
 
 def _searches(model: Any) -> Iterator[Run]:
     for term, strengths in _TERMS.items():
-        for beams in (WIDE // KEPT, 1) if term == "hamming" else (WIDE // KEPT,):
-            for strength in strengths:
-                yield _run(_of_groups(term, strength, beams), _groups(model, term, strength, beams))
-    for outputs in (_LATE_WIDE, KEPT):
-        for strength in _LATE:
-            yield _run(
-                f"late branching {strength:g} x{outputs}",
-                LateBranching(outputs=outputs, strength=strength),
-                SEARCHED,
-            )
+        for strength in strengths:
+            yield _run(_of_groups(term, strength), _groups(model, term, strength))
+    for strength in _LATE:
+        strategy = LateBranching(outputs=_LATE_WIDE, strength=strength)
+        yield _run(f"late branching {strength:g} x{_LATE_WIDE}", strategy, SEARCHED)
     for beams in (KEPT, WIDE):
         yield _run(f"beam search x{beams}", BeamSearch(beams=beams), SEARCHED)
     yield _run("default for chats", *_default(model))
@@ -222,21 +207,23 @@ def _default(model: Any) -> tuple[Strategy, dict[str, Any]]:
     return StrategySpec.of_widths(defaults.strategy, defaults.widths).make(model), options
 
 
-def _groups(model: Any, term: str, strength: float, beams: int) -> DiverseBeamSearch:
+def _groups(model: Any, term: str, strength: float) -> DiverseBeamSearch:
     diversity = make_term(read_term(term), model)
-    return DiverseBeamSearch(groups=KEPT, beams_per_group=beams, strength=strength, diversity=diversity)
+    return DiverseBeamSearch(
+        groups=KEPT, beams_per_group=WIDE // KEPT, strength=strength, diversity=diversity
+    )
 
 
 def _run(name: str, strategy: Strategy, options: Mapping[str, Any] = BEST_OF_GROUP) -> Run:
     return Run(name=name, strategy=strategy, options=options)
 
 
-def _of_groups(term: str, strength: float, beams: int) -> str:
-    return f"DBS {term.partition(':')[0]} {strength:g}, {KEPT} groups of {beams}"
+def _of_groups(term: str, strength: float) -> str:
+    return f"DBS {term.partition(':')[0]} {strength:g}, {KEPT} groups of {WIDE // KEPT}"
 
 
-def _of_diverse_sampling(temperature: float, strength: float, beams: int) -> str:
-    return f"diverse sampling {temperature:g}, strength {strength:g}, {KEPT} groups of {beams}"
+def _of_diverse_sampling(temperature: float, strength: float) -> str:
+    return f"diverse sampling {temperature:g}, strength {strength:g}, {KEPT} groups of {WIDE // KEPT}"
 
 
 # Rows of the table
@@ -258,14 +245,8 @@ def _cheap() -> Iterator[Row]:
         yield Row(family="min-p, 8", run=f"min-p {least:g} x32", keep="any 8")
     for temperature in _ARITHMETIC:
         yield Row(family="arithmetic sampling, 8", run=f"arithmetic {temperature:g} x{KEPT}")
-    for temperature, strength in _DIVERSE_SAMPLING:
-        yield Row(family="diverse sampling, 8 x 1", run=_of_diverse_sampling(temperature, strength, 1))
     yield Row(family="beam search, 8", run=f"beam search x{KEPT}")
-    for strength in _TERMS["hamming"]:
-        yield Row(family="DBS hamming, 8 x 1", run=_of_groups("hamming", strength, 1))
     yield Row(family="default for chats (DBS 8 x 2)", run="default for chats")
-    for strength in _LATE:
-        yield Row(family="late branching, 8", run=f"late branching {strength:g} x{KEPT}")
 
 
 def _wide() -> Iterator[Row]:
@@ -282,11 +263,11 @@ def _wide() -> Iterator[Row]:
                 for weight in _WEIGHTS.get(keep, (0.5,)):
                     yield Row(family=f"{family}: {title}", run=name, keep=keep, diversity=weight)
     for temperature, strength in _DIVERSE_SAMPLING:
-        yield Row(family="diverse sampling, 8 x 4", run=_of_diverse_sampling(temperature, strength, 4))
+        yield Row(family="diverse sampling, 8 x 4", run=_of_diverse_sampling(temperature, strength))
     yield Row(family="beam search, 32", run=f"beam search x{WIDE}")
     for term, strengths in _TERMS.items():
         for strength in strengths:
             family = f"DBS {term.partition(':')[0]}, 8 x 4"
-            yield Row(family=family, run=_of_groups(term, strength, WIDE // KEPT))
+            yield Row(family=family, run=_of_groups(term, strength))
     for strength in _LATE:
         yield Row(family="late branching, 22", run=f"late branching {strength:g} x{_LATE_WIDE}")

@@ -293,11 +293,14 @@ def test_a_list_by_hand() -> None:
     figures = Meter(encode, "made up").measure(answers, QUESTION)
     expected = {
         # By 0.8 the Oise is like the Aisne (0.98), and "Oh" like the Oise, which is not a first.
-        "clusters": 3,
-        "clusters_loose": 2,  # by 0.7 the Aisne is like the Somme; the Oise is not, and "Oh" is like it
-        "sensible": 2,
-        "sensible_loose": 2,
-        "readable": 2,
+        "clusters_80": 3,
+        "clusters_70": 2,  # by 0.7 the Aisne is like the Somme; the Oise is not, and "Oh" is like it
+        "clusters_50": 2,  # by 0.5 all are like the Somme but "Oh"
+        "sensible_80": 2,
+        "sensible_70": 2,
+        "sensible_50": 1,
+        "readable_80": 2,
+        "readable_50": 1,
         "passed": 3 / 4,
         "passed_readable": 3 / 4,
         "whole": 1,
@@ -316,7 +319,7 @@ def test_a_list_by_hand() -> None:
 
 def test_a_list_without_sense_has_no_clusters() -> None:
     figures = Meter(encode, "made up").measure([said("Oh"), said("Oh")], QUESTION)
-    assert (figures["clusters"], figures["sensible"], figures["spread"]) == (1, 0, 0)
+    assert (figures["clusters_80"], figures["sensible_80"], figures["spread"]) == (1, 0, 0)
 
 
 def test_texts_are_encoded_once() -> None:
@@ -344,7 +347,7 @@ def test_what_is_there_is_measured(tmp_path: Path) -> None:
         found = measure_all(tmp_path, rows, known, PROMPTS, meter, lambda a, b: 0.0, bar)
     whole, cheap = found["settings"].values()
     assert [whole["family"], cheap["keep"]] == ["a", "any 8"]
-    assert len(whole["figures"]["clusters"]) == len(PROMPTS)
+    assert len(whole["figures"]["clusters_80"]) == len(PROMPTS)
     assert cheap["cost"] < whole["cost"]
     lengths = sum(each for each in cheap["figures"]["tokens"]) / len(PROMPTS)
     assert cheap["cost"] == pytest.approx(1 + KEPT * (lengths - 1), abs=1e-2)
@@ -361,7 +364,7 @@ def made_up(**settings: tuple[str, float, float, float]) -> dict[str, Any]:
                 "family": family,
                 "cost": 10.0,
                 "figures": {
-                    "readable_loose": [clusters - 1, clusters + 1],
+                    "readable_50": [clusters - 1, clusters + 1],
                     "log_prob_token": [log_prob, log_prob],
                     "passed_readable": [passed, passed],
                 },
@@ -377,17 +380,18 @@ def test_the_most_readable_clusters_at_the_quality_of_the_reference() -> None:
         low=("a", 3.0, -1.0, 0.9),
         best=("a", 5.0, -1.5, 0.8),
         unlikely=("a", 6.0, -1.6, 0.9),
-        cut=("a", 7.0, -1.0, 0.7),
+        cut=("a", 7.0, -1.0, 0.77),
+        close=("a", 5.5, -1.0, 0.785),
         hot=("b", 7.0, -3.0, 0.9),
         warm=("b", 6.0, -2.0, 0.9),
     )
-    assert choose_settings(results) == {REFERENCE: "nucleus", "a": "best", "b": "warm"}
+    assert choose_settings(results) == {REFERENCE: "nucleus", "a": "close", "b": "warm"}
     good = [
         name
         for name, setting in results["settings"].items()
         if is_good_enough(setting, results["settings"]["nucleus"])
     ]
-    assert good == ["nucleus", "low", "best"]
+    assert good == ["nucleus", "low", "best", "close"]
 
 
 def test_without_the_reference_nothing_is_chosen() -> None:
@@ -454,7 +458,7 @@ def test_intervals_are_of_pairs() -> None:
 
 
 def test_examples_are_one_line_each() -> None:
-    answer = {"number": 1, "text": "A *red*\nboat", "finished": False, "sensible": False}
+    answer = {"number": 1, "text": "A *red*\nboat", "finished": False, "readable": False}
     results = {"p1": {"prompt": "Why?", "answers": {"sampling": [answer]}}}
     assert examples_text(results) == ["**Why?**", "", "sampling:", "", r"1. A \*red\* boat … †", ""]
     assert examples_text(results, "p2") == []
