@@ -84,7 +84,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ArgumentError(f"there is no file {path}") from error
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # also of too many digits, or brackets
         raise ArgumentError(f"{path} is no TOML: {' '.join(str(error).split())}") from error
 
 
