@@ -74,7 +74,5 @@ def _work() -> Iterator[Callable[[], object]]:
             yield _decode(small, number % _WORDS, 0, strategies[number % len(strategies)], number)
 
 
-def _decode(
-    model: Any, given: Any, end: int, strategy: Strategy, seed: int
-) -> Callable[[], object]:
+def _decode(model: Any, given: Any, end: int, strategy: Strategy, seed: int) -> Callable[[], object]:
     return lambda: decode(model, [given], strategy, max_length=4, end=end, seed=seed)

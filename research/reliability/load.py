@@ -34,7 +34,6 @@ _START = 120.0  # seconds for a server to begin
 _SLOW = 5.0  # seconds after which people begin to wonder
 _BUSY = 0.1  # seconds before a client asks again that was told to come again
 _RUDE = 2  # clients with bad manners, of each kind
-_LISTS = 2  # in an item of a study
 
 
 @dataclass
@@ -115,7 +114,11 @@ def _hold(server: Server, clients: list[Callable[[float], Tally]], seconds: floa
     status, _ = _ask(server.port, "GET", "/")  # which is answered, whatever with
     statuses = sum((each.statuses for each in found), Counter[str]())
     taken = sorted(second for each in found for second in each.seconds)
-    median, most = (quantiles(taken, n=100)[rank - 1] for rank in (50, 99)) if len(taken) > 1 else (0.0, 0.0)
+    median, most = (
+        (quantiles(taken, n=100, method="inclusive")[rank - 1] for rank in (50, 99))
+        if len(taken) > 1
+        else (0.0, 0.0)
+    )
     return {
         "clients": len(clients),
         "rude_clients": 2 * _RUDE,
@@ -197,7 +200,7 @@ def _searcher(port: int, number: int) -> Callable[[float], Tally]:
 
 
 def hold_study(clients: int, seconds: float) -> dict[str, Any]:
-    """Return what so many annotators saw of a study, who vote as fast as they can; and whether votes are lost."""
+    """Return what so many annotators saw of a study, who vote as they can, and how many votes it kept."""
     from beamsplit.study import open_study
 
     with TemporaryDirectory() as folder:
@@ -217,8 +220,10 @@ def _create(location: str, people: int) -> list[str]:
     """Create a study that nobody comes to the end of, and return the links of its people."""
     from beamsplit.study import NewItem, StudyPlan, create_study
 
-    lists = {"first": ("one", "another"), "second": ("this", "that")}
-    items = tuple(NewItem(name=str(number), input=f"input {number}", **lists) for number in range(5_000))
+    items = tuple(
+        NewItem(name=str(number), first=("one", "another"), second=("this", "that"))
+        for number in range(5_000)
+    )
     store = create_study(
         location, StudyPlan(first="BS", second="DBS", items=items, votes=people, annotators=people)
     )

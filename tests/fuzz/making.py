@@ -63,7 +63,8 @@ def spoilt(draw: st.DrawFn, right: Any) -> Any:
 
 
 def _spoil(draw: st.DrawFn, whole: Any) -> None:
-    inside, key = whole, "value"
+    inside: Any = whole
+    key: Any = "value"
     while True:
         below = inside.get(key) if isinstance(inside, dict) else inside[key]
         if not (isinstance(below, dict | list) and below) or draw(st.integers(0, 3)) == 0:
