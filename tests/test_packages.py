@@ -118,12 +118,13 @@ def closure(requires: list[str], extra: str) -> set[str]:
 def install(names: set[str], folder: Path) -> None:
     """Link packages into a folder: as a whole, or file by file where others have files beside theirs."""
     for name in names:
-        for file in installed()[name].files or ():
-            alone = owners()[file.parts[0]] <= names
-            link = folder / (file.parts[0] if alone else file)
-            if ".." not in file.parts and not link.exists():
+        files = [file for file in installed()[name].files or () if ".." not in file.parts]
+        alone = {file.parts[0] for file in files if owners()[file.parts[0]] <= names}
+        for part in [*alone, *(str(file) for file in files if file.parts[0] not in alone)]:
+            link = folder / part
+            if not link.exists():
                 link.parent.mkdir(parents=True, exist_ok=True)
-                link.symlink_to(Path(str(installed()[name].locate_file(link.relative_to(folder)))))
+                link.symlink_to(Path(str(installed()[name].locate_file(part))))
 
 
 EXTRAS = metadata.metadata("beamsplit").get_all("Provides-Extra") or []
@@ -132,7 +133,7 @@ ALONE = ["", *sorted(each for each in EXTRAS if each not in ("all", "dev"))]
 BEGIN = """
 import sys
 from pathlib import Path
-sys.path.append(sys.argv[1])
+sys.path += sys.argv[1:]
 from beamsplit import cli
 Path("in.jsonl").write_text('{"input": "Hello.", "references": ["Bonjour."]}\\n' * 3)
 Path("a.jsonl").write_text('{"id": "0", "hypotheses": ["one", "two"]}\\n')
@@ -140,6 +141,11 @@ Path("b.jsonl").write_text('{"id": "0", "hypotheses": ["this", "that"]}\\n')
 
 def run(*arguments, code=0):
     assert cli.main(list(arguments)) == code, arguments
+"""
+
+FOREIGN = """
+import importlib.util
+assert importlib.util.find_spec("hypothesis") is None
 """
 
 # Something that needs what the extra brings. Of extras without a line here, all packages are imported.
@@ -206,8 +212,13 @@ run("generate", "--engine", "no address", "Hello.", code=2)
 }
 
 
-def imports(requires: list[str], extra: str) -> str:
-    """Return code that imports all packages which an extra names itself."""
+def code_for(extra: str) -> str:
+    """Return a program that uses what an extra brings; where no use is known, its packages are imported."""
+    return BEGIN + (USES[extra] if extra in USES else _imports(extra))
+
+
+def _imports(extra: str) -> str:
+    requires = metadata.requires("beamsplit") or []
     direct = dict(needed(requires, extra)).keys() - dict(needed(requires, "")).keys()
     tops = sorted(
         top for top, names in owners().items() if names & direct and re.fullmatch(r"[A-Za-z]\w*", top)
@@ -226,8 +237,7 @@ def test_each_extra_alone_is_enough(extra: str, unpacked: Path, tmp_path: Path) 
     for part in unpacked.iterdir():
         (packages / part.name).symlink_to(part)
     install(names, packages)
-    foreign = "import importlib.util\nassert importlib.util.find_spec('hypothesis') is None\n"
-    code = BEGIN + foreign + (USES[extra] if extra in USES else imports(requires, extra))
+    code = f"{code_for(extra)}\n{FOREIGN}"
     command = [sys.executable, "-I", "-S", "-W", "ignore", "-c", code, str(packages)]
     done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3_000:]
