@@ -45,8 +45,13 @@ def test_threads_of_one_server_wait_for_their_turn_and_not_for_luck(
 ) -> None:
     """SQLite refuses a second writer, here at once: nobody of the same server ever gets that far."""
     tried_again: list[int] = []
+
+    def wait(most: int) -> int:
+        tried_again.append(most)
+        return 0
+
     monkeypatch.setattr(database, "_TIMEOUT", 0)
-    monkeypatch.setattr("secrets.randbelow", lambda most: tried_again.append(most) or 0)
+    monkeypatch.setattr("secrets.randbelow", wait)
     store = create_study(str(tmp_path / "study.db"), plan(items=8, votes=4, annotators=8))
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda each: answer_all(store, each), store.annotators()))
