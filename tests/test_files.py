@@ -8,6 +8,7 @@ import io
 import lzma
 import os
 import re
+import secrets
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from beamsplit import ArgumentError
+from beamsplit import ArgumentError, files
 from beamsplit.files import (
     TextLine,
     json_object,
@@ -167,6 +168,77 @@ def test_zstd_without_a_package_that_reads_it(monkeypatch: pytest.MonkeyPatch) -
     )
 
 
+# Small files that unpack to much
+
+
+def bomb(kind: str, lines: bool) -> bytes:
+    """Some kilobytes that unpack to 400 MB: lines of text, or one without an end."""
+    part = (b"a" * 9_999 + (b"\n" if lines else b"a")) * 1_000
+    if kind == "gzip":
+        return gzip.compress(part, 9) * 40
+    zstandard = pytest.importorskip("zstandard")
+    whole: bytes = zstandard.compress(part * 40)
+    return whole
+
+
+BOUNDED = """
+import resource, sys
+from beamsplit import files
+resource.setrlimit(resource.RLIMIT_AS, (200_000_000, 200_000_000))
+files.LINE_LIMIT, files.UNPACKED_LIMIT = 1_000_000, 50_000_000
+{work}
+"""
+
+
+def do_in_little_memory(work: str, path: Path) -> None:
+    """Do something with a file in a program that is given no more than 200 MB."""
+    subprocess.run([sys.executable, "-c", BOUNDED.format(work=work), str(path)], check=True)
+
+
+@pytest.mark.parametrize("kind", ["gzip", "zstd"])
+@pytest.mark.parametrize("lines", [True, False], ids=["lines", "one line"])
+def test_lines_of_a_bomb_take_no_memory(kind: str, lines: bool, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(packed := bomb(kind, lines))
+    assert len(packed) < 2_000_000
+    count = 40_000 if lines else 1
+    do_in_little_memory(
+        f"assert sum(1 for _ in files.stream_lines(sys.argv[1], 'a')) == {count}", tmp_path / "a"
+    )
+
+
+@pytest.mark.parametrize("kind", ["gzip", "zstd"])
+def test_a_bomb_is_not_read_whole(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").write_bytes(bomb(kind, lines=True))
+    monkeypatch.setattr(files, "UNPACKED_LIMIT", 50_000_000)
+    _refused(
+        read_text,
+        tmp_path / "a",
+        " unpacks to more than 50,000,000 bytes, the most that is read at once: "
+        "unpack it yourself if it is meant to be so large",
+    )
+    do_in_little_memory("try: files.read_bytes(sys.argv[1])\nexcept ValueError: pass", tmp_path / "a")
+
+
+def test_the_limit_is_for_what_is_packed_and_what_is_as_large_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "UNPACKED_LIMIT", 4)
+    (tmp_path / "plain").write_bytes(b"12345")
+    (tmp_path / "packed").write_bytes(gzip.compress(b"1234"))
+    assert read_bytes(tmp_path / "plain") == b"12345"
+    assert read_bytes(tmp_path / "packed") == b"1234"
+
+
+def test_a_line_that_is_too_long_has_a_fault_and_the_next_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "LINE_LIMIT", 200_000)
+    content = b"one\n" + b"a" * 400_000 + b"\n" + b"b" * 200_000 + b"\n\nthree"
+    first, long, whole, blank, last = lines_of(content)
+    fault = "has more than 200,000 bytes: end each input with a line break"
+    assert (first, long) == (TextLine(1, "one"), TextLine(2, f"{'a' * 80}...", fault))
+    assert whole == TextLine(3, "b" * 200_000)
+    assert (blank, last) == (TextLine(4, ""), TextLine(5, "three"))
+
+
 NO_TEXT = {
     "a zip archive, not lines of text: unpack it first (unzip)": b"PK\x03\x04...",
     "compressed by bzip2: unpack it first (bunzip2)": bz2.compress(b"text"),
@@ -251,6 +323,32 @@ def test_what_cannot_be_written_is_said_with_its_name(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match=r"folder cannot be written: Is a directory"):
         write_bytes(tmp_path / "folder", b"content")
     assert {each.name for each in tmp_path.iterdir()} == {"file", "folder"}
+
+
+def test_a_link_that_somebody_has_put_there_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a folder where others write, too, neither the name nor one that can be guessed leads away."""
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    for name in (f".file.{os.getpid()}", "file"):
+        (tmp_path / name).symlink_to(victim)
+    write_bytes(tmp_path / "file", b"new")
+    assert (victim.read_bytes(), (tmp_path / "file").read_bytes()) == (b"precious", b"new")
+    assert not (tmp_path / "file").is_symlink()
+    # Even a name that was guessed.
+    monkeypatch.setattr(secrets, "token_hex", lambda _: "guessed")
+    (tmp_path / ".beamsplit-guessed").symlink_to(victim)
+    with pytest.raises(ArgumentError, match=r"file cannot be written: File exists"):
+        write_bytes(tmp_path / "file", b"newer")
+    assert victim.read_bytes() == b"precious"
+    assert (tmp_path / ".beamsplit-guessed").is_symlink()
+
+
+def test_a_file_may_be_read_by_whom_others_may_be(tmp_path: Path) -> None:
+    write_bytes(tmp_path / "file", b"content")
+    (tmp_path / "other").write_bytes(b"content")
+    assert (tmp_path / "file").stat().st_mode == (tmp_path / "other").stat().st_mode
 
 
 def test_files_need_no_torch() -> None:

@@ -8,6 +8,7 @@ import importlib
 import io
 import json
 import os
+import secrets
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ from beamsplit import checks
 from beamsplit.errors import ArgumentError
 
 __all__ = [
+    "LINE_LIMIT",
+    "UNPACKED_LIMIT",
     "AnyPath",
     "Place",
     "TextLine",
@@ -36,6 +39,15 @@ __all__ = [
 ]
 
 AnyPath: TypeAlias = str | PathLike[str]
+
+UNPACKED_LIMIT = 2_000_000_000
+"""The most bytes that a compressed file may unpack to where it is read as a whole: a few kilobytes can hold
+more than any memory."""
+
+LINE_LIMIT = 64_000_000
+"""The most bytes of a line, where lines are read one at a time."""
+
+_PART = 1 << 16  # bytes that are taken at a time of what is not kept
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -102,21 +114,46 @@ def check_extension(path: AnyPath, known: Iterable[str], hint: str = "") -> str:
 
 
 def read_bytes(path: AnyPath) -> bytes:
-    """Return the content of a file, decompressed if gzip or zstd has compressed it."""
+    """Return the content of a file, decompressed if gzip or zstd has compressed it.
+
+    Raise if it unpacks to more than `UNPACKED_LIMIT`.
+    """
     with _opened(path) as stream:
-        return _decompressed(stream, str(path)).read()
+        unpacked = _decompressed(stream, str(path))
+        if unpacked is stream:
+            return stream.read()
+        content = unpacked.read(UNPACKED_LIMIT + 1)
+    if len(content) > UNPACKED_LIMIT:
+        raise ArgumentError(
+            f"{path} unpacks to more than {UNPACKED_LIMIT:,} bytes, the most that is read at once: "
+            "unpack it yourself if it is meant to be so large"
+        )
+    return content
 
 
 def stream_lines(source: AnyPath | IO[bytes], name: str) -> Iterator[TextLine]:
     """Yield the lines of a file or stream, compressed or not, without holding more than one of them.
 
-    A line that is not UTF-8 has a fault. Raise if the whole is no text; `name` is for error messages.
+    A line that is not UTF-8 has a fault, and so has one of more than `LINE_LIMIT` bytes. Raise if the whole
+    is no text; `name` is for error messages.
     """
     with _opened(source, name) as stream:
         text = _decompressed(stream, name)
         _check_text(text.peek(1), name)
-        for number, line in enumerate(text, start=1):
-            yield _text_line(number, line)
+        number = 0
+        while line := text.readline(LINE_LIMIT + 1):
+            number += 1
+            is_whole = len(line) <= LINE_LIMIT or line.endswith(b"\n")
+            yield _text_line(number, line) if is_whole else _long_line(number, line, text)
+
+
+def _long_line(number: int, begin: bytes, text: io.BufferedReader) -> TextLine:
+    """Return the beginning of a line that is too long, and pass over the rest of it."""
+    part = begin
+    while part and not part.endswith(b"\n"):
+        part = text.readline(_PART)
+    fault = f"has more than {LINE_LIMIT:,} bytes: end each input with a line break"
+    return TextLine(number, f"{_text_line(number, begin[:80]).text}...", fault)
 
 
 @contextmanager
@@ -150,8 +187,12 @@ def _decompressed(stream: io.BufferedReader, name: str) -> io.BufferedReader:
     return stream
 
 
+# zstd writes up to 128 KiB of equal bytes in four, so this many unpack to 32 MiB at most.
+_ZSTD_PIECE = 1024
+
+
 class _ZstdStream(io.RawIOBase):
-    """What a stream of zstd frames holds."""
+    """What a stream of zstd frames holds, a little at a time."""
 
     def __init__(self, source: io.BufferedReader, name: str) -> None:
         self._source = source
@@ -159,7 +200,7 @@ class _ZstdStream(io.RawIOBase):
         self._new_frame = _zstd_decompressor(name)
         self._frame: Any = None
         self._packed = b""
-        self._ready = b""
+        self._ready = memoryview(b"")
 
     def readable(self) -> bool:
         return True
@@ -173,14 +214,14 @@ class _ZstdStream(io.RawIOBase):
 
     def _unpack_more(self) -> bool:
         """Unpack the next bytes. Return False if there are none."""
-        packed = self._packed or self._source.read1(1 << 16)
+        packed = self._packed or self._source.read1(_ZSTD_PIECE)
         if not packed and self._frame is not None:
             raise self._broken("it ends in the middle")
         if not packed:
             return False
         self._frame = self._frame or self._new_frame()
         try:
-            self._ready, self._packed = self._frame.decompress(packed), b""
+            self._ready, self._packed = memoryview(self._frame.decompress(packed)), b""
         except Exception as error:  # a class of whichever package unpacks
             raise self._broken(" ".join(str(error).split())) from error
         if self._frame.eof:
@@ -310,14 +351,21 @@ def parse_json(source: str, where: str) -> Any:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all; folders that are missing are made."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    """Write a file whole or not at all; folders that are missing are made.
+
+    It is written under a name that nobody can guess, in a file that is made for it: in a folder of many
+    people, a link that somebody else has put there is not followed.
+    """
+    temporary = path.with_name(f".beamsplit-{secrets.token_hex(8)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            temporary.write_bytes(content)
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with temporary.open("xb") as file:
+            try:
+                file.write(content)
+                file.close()
+                os.replace(temporary, path)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
     except OSError as error:
         raise ArgumentError(f"{path} cannot be written: {error.strerror} (give another place)") from error

@@ -364,7 +364,7 @@ def _reading(kind: str) -> Iterator[None]:
     """Raise an error of ours for whatever is wrong with a JSON text."""
     try:
         yield
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ArgumentError(f"not {kind}: {' '.join(str(error).split())} (write it with to_json)") from error
 
 

@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import os
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,7 @@ from beamsplit.model import StepModel
 from beamsplit.models import Complexity
 from beamsplit.models.loading import NAMES, load
 
-__all__ = ["load_model"]
+__all__ = ["load_model", "warn_of_code"]
 
 _OWN = "FILE.py:NAME or package.module:NAME"
 
@@ -33,10 +34,12 @@ def load_model(
     en-fr, captioner, FILE.safetensors       one that comes with the package, or that you trained
     FILE.py:NAME, package.module:NAME        your own: a `StepModel`, or a function that returns one
     FOLDER, FILE.gguf, a name on the hub     one of transformers
+
+    Your own runs the code of its file. The others run no code of theirs.
     """
     if _is_ours(name):
         return _moved(_ours(name), name, device)
-    if ":" in name and not os.path.exists(name):
+    if _is_own(name):
         return _moved(_own(name), name, device)
     if name.endswith(".py"):
         raise ArgumentError(f"{name} may hold many things: give {name}:NAME, the model's name in it")
@@ -73,6 +76,23 @@ def _ours(name: str) -> StepModel:
 
 
 # The user's own
+
+
+def warn_of_code(name: object, source: object) -> None:
+    """Warn of a model's name that stands in a file, `source`, if to load it is to run code.
+
+    The file may be somebody else's, and who starts it has not read it.
+    """
+    if isinstance(name, str) and _is_own(name) and not _is_ours(name):
+        code = name.rpartition(":")[0]
+        warnings.warn(
+            f"warning: {source} names the model {name}, and to load it is to run the code of {code}",
+            stacklevel=3,
+        )
+
+
+def _is_own(name: str) -> bool:
+    return ":" in name and not os.path.exists(name)
 
 
 def _own(name: str) -> StepModel:

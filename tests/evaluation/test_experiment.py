@@ -97,7 +97,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (changed(methods={}), "methods in it must be tables such as [methods.BS], one at least"),
     (
         method(beams=4),
-        "methods.M in it has no 'strategy': give one of bs, dbs, branching, siblings, mmi, divmbest, "
+        "methods.M in it has no 'strategy': give one of bs, dbs, branching, chunks, siblings, mmi, divmbest, "
         "sampling, nucleus, diverse-sampling, arithmetic, diverse-arithmetic, stochastic; or a 'file' of "
         "lists",
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from beamsplit import ArgumentError
+from beamsplit import ArgumentError, files
 from beamsplit.evaluation.features import Features, read_features, read_projection
 from beamsplit.models.projection import Projection
 
@@ -130,6 +131,23 @@ def test_broken_files_are_refused_in_a_line(tmp_path: Path) -> None:
     _refused(path, ": broken or no .npz (")
     _refused(tmp_path / "b.npz", " cannot be read: No such file or directory")
     _refused(tmp_path / "b.npy", ": unknown extension '.npy' (known: .npz)")
+
+
+def test_arrays_are_not_unpacked_beyond_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Zeros take a thousandth of their room in an archive; what is not asked for does not count."""
+    path = tmp_path / "a.npz"
+    np.savez_compressed(
+        path, image=["a"], feature=np.zeros((1, 10_000_000), np.float32), more=np.zeros(10**6)
+    )
+    assert path.stat().st_size < 100_000
+    monkeypatch.setattr(files, "UNPACKED_LIMIT", 39_999_999)
+    line = " unpacks to more than 39,999,999 bytes, the most that is read at once: give fewer pictures"
+    tracemalloc.start()
+    _refused(path, line)
+    assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    tracemalloc.stop()
+    monkeypatch.setattr(files, "UNPACKED_LIMIT", 41_000_000)
+    assert read_features(path).values.shape == (1, 10_000_000)
 
 
 # The projection

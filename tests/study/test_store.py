@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from beamsplit.errors import ArgumentError
-from beamsplit.study import Store, create_study, open_study
+from beamsplit.study import Store, create_study, database, open_study
 from study.conftest import Studies
 from study.small import CHECK, Clock, answer_all, item, plan, votes_per_item
 
@@ -38,6 +38,25 @@ def test_threads_at_once(studies: Studies) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda each: answer_all(store, each), store.annotators()))
     check_votes(store, votes=3, items=5)
+
+
+def test_threads_of_one_server_wait_for_their_turn_and_not_for_luck(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite refuses a second writer, here at once: nobody of the same server ever gets that far."""
+    tried_again: list[int] = []
+
+    def wait(most: int) -> int:
+        tried_again.append(most)
+        return 0
+
+    monkeypatch.setattr(database, "_TIMEOUT", 0)
+    monkeypatch.setattr("secrets.randbelow", wait)
+    store = create_study(str(tmp_path / "study.db"), plan(items=8, votes=4, annotators=8))
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda each: answer_all(store, each), store.annotators()))
+    store.close()
+    assert tried_again == []
 
 
 def test_two_windows_of_everybody_at_once(studies: Studies) -> None:

@@ -145,8 +145,8 @@ def ask(picture: tuple[str, ...], file: str | None, search: SearchOptions, outpu
     "-m",
     type=MODEL,
     metavar="MODEL",
-    help="A Hugging Face model by its folder or name, a FILE.gguf, or FILE.py:NAME for a model of your own; "
-    "with --engine, its name there, if there are several.",
+    help="A Hugging Face model by its folder or name, a FILE.gguf, or FILE.py:NAME for a model of your own, "
+    "whose code is run; with --engine, its name there, if there are several.",
 )
 @click.argument("prompt", nargs=-1)
 @with_engine_options

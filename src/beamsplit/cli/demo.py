@@ -39,7 +39,7 @@ _COUNT = click.IntRange(min=1)
     multiple=True,
     metavar="MODEL",
     help="Add a model from text to text: a Hugging Face model by its name or folder, a FILE.gguf, or "
-    "FILE.py:NAME for a StepModel of your own; repeatable.",
+    "FILE.py:NAME for a StepModel of your own, whose code is run; repeatable.",
 )
 @click.option(
     "--pictures",

@@ -47,7 +47,7 @@ __all__ = ["evaluate"]
     type=MODEL,
     metavar="MODEL",
     help="A model of ours (en-fr, captioner, questioner) or a file of one; a Hugging Face model by its name "
-    "or folder; or FILE.py:NAME or MODULE:NAME for a StepModel of your own.",
+    "or folder; or FILE.py:NAME or MODULE:NAME for a StepModel of your own, whose code is run.",
 )
 @with_engine_options
 @with_strategies(f"Strategies to compare, with commas: {', '.join(STRATEGIES)}.")
@@ -149,10 +149,13 @@ def evaluate(
 def _experiment(path: Path | None, asked: dict[str, Any]) -> Experiment:
     """Return the experiment of the file, changed by the options that were given."""
     from beamsplit.evaluation.experiment import experiment_of, read_toml
+    from beamsplit.loading import warn_of_code
 
     methods = _methods(asked)
     content = _without_file(asked, methods) if path is None else read_toml(path)
     source = str(path) if path is not None else "the command"
+    if path is not None and asked["model"] is None:
+        warn_of_code(content.get("model"), path)
     for name in ("task", "model", "max_length", "min_length", "show"):
         if asked[name] is not None:
             content[name] = asked[name]

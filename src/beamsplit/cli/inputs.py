@@ -103,11 +103,15 @@ def _opened(content: bytes) -> Any:
     from beamsplit.extras import need
 
     image: Any = need("PIL.Image", "a picture", "vision")
+    from beamsplit.models.vision import open_picture
+
     if not content:
         raise ArgumentError("standard input is empty: give a picture (cat photo.jpg | beamsplit caption -)")
     try:
-        return image.open(io.BytesIO(content))
-    except (OSError, ValueError, SyntaxError, image.DecompressionBombError) as error:
+        return open_picture(io.BytesIO(content))
+    except (image.DecompressionBombError, image.DecompressionBombWarning) as error:
+        raise ArgumentError("the picture has far too many pixels: make it smaller first") from error
+    except (OSError, ValueError, SyntaxError) as error:
         raise ArgumentError(
             f"standard input has {len(content)} bytes that are no picture: "
             "give a JPEG, PNG, ... (cat photo.jpg | beamsplit caption -)"

@@ -26,6 +26,7 @@ from typing import Any
 from beamsplit import checks
 from beamsplit.errors import ArgumentError
 from beamsplit.evaluation.methods import Method, Saved, read_methods
+from beamsplit.loading import warn_of_code
 from beamsplit.strategies.defaults import DEFAULTS
 
 __all__ = ["LISTS", "SPLITS", "Experiment", "experiment_of", "read_experiment", "read_toml"]
@@ -71,8 +72,10 @@ class Experiment:
 
 
 def read_experiment(path: Path) -> Experiment:
-    """Return the experiment of a file."""
-    return experiment_of(read_toml(path), str(path), path.parent)
+    """Return the experiment of a file. Warn if the model that it names is code, which will be run."""
+    content = read_toml(path)
+    warn_of_code(content.get("model"), path)
+    return experiment_of(content, str(path), path.parent)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -81,7 +84,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ArgumentError(f"there is no file {path}") from error
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # also of too many digits, or brackets
         raise ArgumentError(f"{path} is no TOML: {' '.join(str(error).split())}") from error
 
 

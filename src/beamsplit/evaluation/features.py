@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import zipfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from beamsplit import files
 from beamsplit.checks import reason, short_repr
 from beamsplit.errors import ArgumentError
 from beamsplit.evaluation.datasets import join_names
@@ -147,13 +149,27 @@ def read_arrays(path: AnyPath, names: Sequence[str], optional: Sequence[str] = (
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as found:
             present = list(found.files)
-            arrays = {name: found[name] for name in (*names, *optional) if name in present}
+            wanted = [name for name in (*names, *optional) if name in present]
+            _check_unpacked(path, found.zip, wanted)
+            arrays = {name: found[name] for name in wanted}
+    except ArgumentError:
+        raise
     except Exception as error:  # zip, zlib and numpy each have their own ways to fail
         raise ArgumentError(f"{path}: broken or no .npz ({reason(error)}): fetch the file again") from error
     for name in names:
         if name not in arrays:
             raise ArgumentError(f"{path}: no array {name!r} (it has: {join_names(present)})")
     return arrays
+
+
+def _check_unpacked(path: AnyPath, archive: zipfile.ZipFile, names: Sequence[str]) -> None:
+    """Raise if the arrays are larger than what is read at once: no more than the archive says is unpacked."""
+    size = sum(each.file_size for each in archive.infolist() if each.filename.removesuffix(".npy") in names)
+    if size > files.UNPACKED_LIMIT:
+        raise ArgumentError(
+            f"{path} unpacks to more than {files.UNPACKED_LIMIT:,} bytes, the most that is read at once: "
+            "give fewer pictures"
+        )
 
 
 def _tensor(array: Any, name: str) -> Tensor:

@@ -60,7 +60,8 @@ def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     with _opened(path) as file:
         packed = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         description = _description(file)
-    return {name: _unpack(name, packed) for name in packed if not name.endswith(_SCALE)}, description
+    with fitting(path):
+        return {name: _unpack(name, packed) for name in packed if not name.endswith(_SCALE)}, description
 
 
 def english_vectors() -> tuple[list[str], Tensor]:
@@ -92,7 +93,8 @@ def fitting(path: Path) -> Iterator[None]:
 def kind(path: Path) -> str | None:
     """Return the kind of model in a file. Only the beginning of the file is read."""
     with _opened(path) as file:
-        return _description(file).get("kind")
+        found = _description(file).get("kind")
+        return found if isinstance(found, str) else None
 
 
 def check_kind(path: Path, description: Mapping[str, Any], kind: str) -> None:
@@ -130,7 +132,12 @@ def _opened(path: Path) -> Iterator[Any]:
 
 
 def _description(file: Any) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((file.metadata() or {}).get(_DESCRIPTION, "{}"))
+    try:
+        found = json.loads((file.metadata() or {}).get(_DESCRIPTION, "{}"))
+    except RecursionError as error:
+        raise ValueError("its description is nested too deeply") from error
+    if not isinstance(found, dict):
+        raise ValueError("its description is no table")
     return found
 
 

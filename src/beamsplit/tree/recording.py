@@ -6,7 +6,7 @@ import functools
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from beamsplit.errors import ArgumentError
 from beamsplit.hypotheses import Hypotheses
@@ -110,8 +110,10 @@ class Recording:
             content = json.loads(text)
             branches = _checked(tuple(_branch(**each) for each in content["branches"]))
             hypotheses = Hypotheses.from_json(json.dumps(content["hypotheses"]), asked=content.get("asked"))
+            if not isinstance(content["title"], str):
+                raise TypeError(f"title is {content['title']!r}")
             return cls(content["title"], branches, hypotheses, bool(content.get("one_tree", False)))
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise ArgumentError(f"not the JSON of a recording: {' '.join(str(error).split())}") from error
 
     @functools.cached_property
@@ -132,8 +134,30 @@ def _as_dict(branch: Branch) -> dict[str, Any]:
     return {name: value for name, value in asdict(branch).items() if name != "tokens" or value}
 
 
+_KINDS = {
+    "parent": int,
+    "group": int,
+    "time": int,
+    "token": int,
+    "text": str,
+    "log_prob": int | float,
+    "score": int | float,
+    "cost": int | float,
+    "fate": str,
+}
+_MOST = 1_000_000  # groups and steps: to draw a picture takes some room for each
+
+
 def _branch(tokens: Sequence[int] = (), **content: Any) -> Branch:
-    return Branch(**content, tokens=tuple(tokens))
+    made = Branch(**content, tokens=tuple(tokens))
+    for name, kind in _KINDS.items():
+        if not isinstance(getattr(made, name), kind):
+            raise TypeError(f"{name} is {getattr(made, name)!r}")
+    if made.fate not in get_args(Fate):
+        raise ValueError(f"fate is {made.fate!r}")
+    if not (0 <= made.group < _MOST and 0 <= made.time < _MOST):
+        raise ValueError(f"group {made.group} and time {made.time} must be from 0 to {_MOST}")
+    return made
 
 
 def _checked(branches: tuple[Branch, ...]) -> tuple[Branch, ...]:

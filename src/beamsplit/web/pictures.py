@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["decode_base64", "picture_features"]
 
 # Some of Pillow's other readers start programs, and few people send pictures that need them.
-_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "MPO")
+_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
 _SCAN = b"\xff\xda"  # the marker at which a scan of a JPEG begins; it cannot occur in pixel data
 _MAX_SCANS = 100  # few JPEGs have more than ten
 
