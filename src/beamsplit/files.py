@@ -107,15 +107,17 @@ def read_bytes(path: AnyPath) -> bytes:
         return _decompressed(stream, str(path)).read()
 
 
-def stream_lines(source: AnyPath | IO[bytes], name: str) -> Iterator[TextLine]:
+def stream_lines(source: AnyPath | IO[bytes], name: str, first: int = 1) -> Iterator[TextLine]:
     """Yield the lines of a file or stream, compressed or not, without holding more than one of them.
 
-    A line that is not UTF-8 has a fault. Raise if the whole is no text; `name` is for error messages.
+    A line that is not UTF-8 has a fault. Raise if the whole is no text; `name` is for error messages. `first`
+    is the number of the first line, where a stream begins in the middle of a file.
     """
     with _opened(source, name) as stream:
-        text = _decompressed(stream, name)
-        _check_text(text.peek(1), name)
-        for number, line in enumerate(text, start=1):
+        text = _decompressed(stream, name) if first == 1 else stream
+        if first == 1:
+            _check_text(text.peek(1), name)
+        for number, line in enumerate(text, start=first):
             yield _text_line(number, line)
 
 

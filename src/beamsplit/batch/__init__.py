@@ -1,0 +1,1 @@
+"""Big jobs: many inputs on many machines, on engines that exist."""
