@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -29,6 +30,9 @@ MANIFEST = "_manifest.json"
 ERRORS = "_errors.jsonl"
 _OWN = "_beamsplit"
 _PART = re.compile(rf"part-\d{{5,}}({'|'.join(re.escape(each) for each in FORMATS.values())})")
+_TEMPORARY = f"{_OWN}/tmp"
+_COUNTS = ("rows", "lists", "errors", "short", "repetitive")
+_OF_SHARD = ("name", "rows", "errors", "size", "sha256")
 _AT_ONCE = 500  # reports that are read together
 _INSTEAD = "another --out, or --force"
 
@@ -40,10 +44,14 @@ class JobFolder:
     """What a run that has kept nothing says."""
 
     def __init__(self, url: str) -> None:
-        self._folder: Folder = open_folder(url)
+        self.run = uuid.uuid4().hex
+        """Tells this run from others."""
+        self._folder: Folder = open_folder(url, self.run)
         self.url = self._folder.url
         self.replaces = False
         """Whether this run was told to start over."""
+        self._earlier: dict[str, Any] = {}
+        """The manifest of the run that is to be gone on with, if there is one."""
 
     @property
     def is_empty(self) -> bool:
@@ -52,16 +60,32 @@ class JobFolder:
 
     @contextmanager
     def locked(self, force: bool) -> Iterator[None]:
-        """Keep other runs out for the length of a block. Raise if results of something else are there."""
+        """Keep other runs out for the length of a block. Raise if other results are there, or all of them.
+
+        By `force`, what is there is replaced, when `begin` is called: until then much may be refused.
+        """
         self._refuse_foreign()
+        if not force and _OWN not in self._folder.names():
+            self._refuse_complete()
         self._folder.make()
         with self._folder.locked():
-            if force:
-                self._clear()
-            self.replaces = force
-            self._folder.remove(f"{_OWN}/tmp")
-            self._folder.make()
-            yield
+            try:
+                if not force:
+                    self._refuse_complete()  # again: another run may have ended since
+                self.replaces = force
+                self._earlier = {} if force else self._manifest()
+                self._folder.remove(_TEMPORARY)  # of runs that have ended
+                self._folder.make()
+                yield
+            finally:
+                self._leave()
+
+    def _leave(self) -> None:
+        """Remove what only a run needs, if none will go on."""
+        manifest = self._manifest()
+        if manifest.get("complete") or (not manifest and self.is_empty):
+            self._folder.remove(_OWN)
+            self._folder.remove_empty()
 
     def _refuse_foreign(self) -> None:
         known = {MANIFEST, ERRORS, _OWN}
@@ -72,21 +96,24 @@ class JobFolder:
             foreign = parts
         if foreign:
             raise ArgumentError(
-                f"{self.url} holds {foreign[0]}, which is not of such a job: give an empty folder or a new one"
+                f"{self.url} holds {foreign[0]}, which is of no such job: give an empty folder or a new one"
             )
 
+    def _refuse_complete(self) -> None:
+        if self._manifest().get("complete"):
+            raise ArgumentError(f"{self.url} is complete already: give {_INSTEAD}")
+
     def _clear(self) -> None:
-        """Remove what an earlier run has left; its manifest first, so that nobody takes the rest for whole."""
+        """Remove what an earlier run has left; its manifest first, so that nobody trusts the rest."""
         names = self._folder.names()
-        for name in (MANIFEST, ERRORS, *filter(_PART.fullmatch, names), _OWN):
+        for name in (MANIFEST, ERRORS, *filter(_PART.fullmatch, names), DONE):
             self._folder.remove(name)
-        self._folder.make()
 
     # Manifests
 
-    def manifest(self) -> dict[str, Any]:
+    def _manifest(self) -> dict[str, Any]:
         """Return the manifest; an empty one if there is none that can be read."""
-        if self._folder.size(MANIFEST) is None:
+        if MANIFEST not in self._folder.names():
             return {}
         try:
             found = json.loads(self._folder.read([MANIFEST])[0])
@@ -95,20 +122,24 @@ class JobFolder:
         return found if isinstance(found, dict) else {}
 
     def known_plan(self) -> Plan | None:
-        """Return the plan of the run that is to be gone on with. Raise if that is complete."""
-        manifest = self.manifest()
-        if manifest.get("complete"):
-            raise ArgumentError(f"{self.url} is complete already: give {_INSTEAD}")
+        """Return the plan of the run that is to be gone on with."""
         try:
-            return Plan.from_json(manifest["plan"])
+            return Plan.from_json(self._earlier["plan"])
         except (KeyError, TypeError, ValueError):
             return None
+
+    def known_batch_size(self) -> int | None:
+        """Return how many inputs that run decoded at once."""
+        found = self._earlier.get("batch_size")
+        return found if isinstance(found, int) else None
 
     def begin(
         self, plan: Plan, settings: Mapping[str, Any], versions: Mapping[str, str], batch_size: int
     ) -> dict[str, Any]:
         """Write the manifest of a job that begins; of one that goes on, check that it is the same job."""
-        before = self.manifest()
+        if self.replaces:
+            self._clear()
+        before = self._earlier
         now = json.loads(json.dumps({"settings": settings, "inputs": plan.fingerprint}))
         if "settings" in before:
             earlier = {key: before.get(key) for key in now}
@@ -137,42 +168,34 @@ class JobFolder:
     def reports(self, shards: Sequence[Shard]) -> dict[int, ShardReport]:
         """Return the reports of shards whose results are there, by the numbers of the shards."""
         names = [name for name in self._folder.names(DONE) if name.endswith(".json")]
+        sizes = self._folder.sizes() if names else {}
         found: dict[int, ShardReport] = {}
         for begin in range(0, len(names), _AT_ONCE):
             for content in self._folder.read([f"{DONE}/{each}" for each in names[begin : begin + _AT_ONCE]]):
                 report = _report(content)
-                if report is not None and self._is_whole(report, shards):
+                if report is not None and _is_whole(report, shards, sizes):
                     found[report.index] = report.without_faults()
         return found
 
-    def _is_whole(self, report: ShardReport, shards: Sequence[Shard]) -> bool:
-        return (
-            report.index < len(shards)
-            and report.rows == shards[report.index].rows
-            and self._folder.size(report.name) == report.bytes
-        )
-
     def finish(self, reports: Mapping[int, ShardReport], manifest: Mapping[str, Any]) -> None:
-        """Put the errors together, say in the manifest that all is there, and remove what only a run needs."""
+        """Put the errors together, and say in the manifest that all is there."""
         ordered = [reports[index] for index in sorted(reports)]
+        self._check_there(ordered)
         self.write_errors(reports)
-        counts = {
-            name: sum(getattr(report, name) for report in ordered)
-            for name in ("rows", "lists", "errors", "short", "repetitive")
-        }
-        shards = [
-            {
-                "name": each.name,
-                "rows": each.rows,
-                "errors": each.errors,
-                "bytes": each.bytes,
-                "sha256": each.sha256,
-            }
-            for each in ordered
-        ]
+        counts = {name: sum(getattr(report, name) for report in ordered) for name in _COUNTS}
+        shards = [{name: getattr(each, name) for name in _OF_SHARD} for each in ordered]
         content = {key: value for key, value in manifest.items() if key != "plan"}
         self._write(MANIFEST, _as_json({**content, "complete": True, "counts": counts, "shards": shards}))
-        self._folder.remove(_OWN)
+
+    def _check_there(self, reports: Sequence[ShardReport]) -> None:
+        """Raise if another program has changed results meanwhile."""
+        sizes = self._folder.sizes()
+        changed = next((each.name for each in reports if sizes.get(each.name) != each.size), None)
+        if changed is not None:
+            raise ArgumentError(
+                f"{self.url}/{changed} was removed or changed by another program: "
+                "the same command decodes it again"
+            )
 
     def write_errors(self, reports: Mapping[int, ShardReport]) -> None:
         """Write the lines that could not be decoded into one file, if there are any."""
@@ -187,6 +210,14 @@ class JobFolder:
     def _write(self, name: str, content: bytes) -> None:
         with self._folder.writing(name) as path:
             path.write_bytes(content)
+
+
+def _is_whole(report: ShardReport, shards: Sequence[Shard], sizes: Mapping[str, int]) -> bool:
+    return (
+        report.index < len(shards)
+        and report.rows == shards[report.index].rows
+        and sizes.get(report.name) == report.size
+    )
 
 
 def _report(content: bytes) -> ShardReport | None:

@@ -39,7 +39,7 @@ class Cluster:
     """Where workers are to be, how many, and what each of them needs."""
 
     address: str | None
-    """Of a Ray cluster; None starts one on this machine."""
+    """Of a Ray cluster; None or "local" starts one on this machine."""
     workers: int | None = None
     """How many; None: as many as there is room for."""
     cpus: float = 1
@@ -83,7 +83,7 @@ def _connected(ray: Any, cluster: Cluster) -> Iterator[None]:
 
 def _init(ray: Any, cluster: Cluster) -> None:
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
-    if cluster.address is not None:
+    if cluster.address not in (None, "local"):
         try:
             ray.init(address=cluster.address, **quiet)
         except (ConnectionError, ValueError, RuntimeError) as error:
@@ -226,7 +226,7 @@ class RayPool:
         """Take what a worker tells that has loaded its model; None if it was lost meanwhile."""
         try:
             found: Loaded = self._get(worker.loading)
-        except _Gone as error:
+        except _GoneError as error:
             self._drop(worker, str(error))
             return None
         worker.loading = None
@@ -238,7 +238,7 @@ class RayPool:
         for promise in ready:
             try:
                 report = self._get(promise)
-            except _Gone as error:
+            except _GoneError as error:
                 self._drop(worker, str(error))
                 return found
             del worker.shards[promise]
@@ -255,9 +255,9 @@ class RayPool:
         except exceptions.RayTaskError as error:
             raise _cause_of(error) from None
         except (exceptions.RayActorError, exceptions.WorkerCrashedError, exceptions.RaySystemError) as error:
-            raise _Gone(_reason(error)) from error
+            raise _GoneError(_reason(error)) from error
         except (exceptions.ObjectLostError, exceptions.OutOfMemoryError) as error:
-            raise _Gone(_reason(error)) from error
+            raise _GoneError(_reason(error)) from error
 
     def _drop(self, worker: _Worker, reason: str) -> None:
         """Give up a worker, and give back what it had."""
@@ -287,7 +287,7 @@ class RayPool:
             if worker.asked is not None and self._ray.wait([worker.asked], timeout=0)[0]:
                 try:
                     worker.rows = self._get(worker.asked)
-                except _Gone:
+                except _GoneError:
                     continue  # which `wait` will see
                 worker.asked = None
             if worker.asked is None and worker.loading is None:
@@ -310,7 +310,7 @@ class _Actor:
         return self._worker.rows_done()
 
 
-class _Gone(Exception):
+class _GoneError(Exception):
     """A worker is lost."""
 
 

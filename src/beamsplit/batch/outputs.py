@@ -32,13 +32,13 @@ class Writer(Protocol):
         """Write what is left. After that, the file is whole."""
 
 
-def make_writer(format: str, path: Path, rows: Callable[[], Any] | None, first: int) -> Writer:
-    """Return what writes to a file.
+def make_writer(kind: str, path: Path, rows: Table | None, first: int) -> Writer:
+    """Return what writes a kind of file (see `FORMATS`).
 
     `rows` returns the shard's rows as an Arrow table if the input has columns, and `first` is the number of
     the first of them.
     """
-    if format == "jsonl":
+    if kind == "jsonl":
         return _JsonLines(path)
     return _Parquet(path, rows, first)
 
@@ -71,7 +71,7 @@ def _shown(value: Any) -> str:
 class _Parquet:
     """Keeps results until all are there: a shard fits into memory."""
 
-    def __init__(self, path: Path, rows: Callable[[], Any] | None, first: int) -> None:
+    def __init__(self, path: Path, rows: Table | None, first: int) -> None:
         self._arrow = extras.need("pyarrow", _USER, "ray")
         self._parquet = extras.need("pyarrow.parquet", _USER, "ray")
         self._path = path

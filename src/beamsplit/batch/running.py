@@ -75,7 +75,7 @@ def run_job(job: Job, pool: Pool, totals: Totals) -> None:
     totals.total = plan.rows
     shards = plan.shards()
     loaded = pool.start()
-    size = job.batch_size or job.folder.manifest().get("batch_size") or loaded.batch_size
+    size = job.batch_size or job.folder.known_batch_size() or loaded.batch_size
     manifest = job.folder.begin(plan, _settings(job, plan, loaded), loaded.versions, size)
     totals.reports.update(job.folder.reports(shards))
     _check_errors(job, totals)

@@ -20,7 +20,7 @@ from typing import IO, Any, Literal
 import numpy as np
 
 from beamsplit import extras
-from beamsplit.batch.storage import filesystem_of, is_remote
+from beamsplit.batch.storage import filesystem_of, is_remote, local_path
 from beamsplit.errors import ArgumentError
 from beamsplit.files import TextLine, stream_lines
 from beamsplit.jobs.lines import JSON_NAMES, RESULT_KEYS
@@ -92,7 +92,7 @@ def expand(patterns: Iterable[str]) -> list[Source]:
 
 def find(pattern: str) -> list[Source]:
     """Return the files that a path, a URL, a glob or a folder stands for."""
-    filesystem, path = filesystem_of(pattern if is_remote(pattern) else os.path.abspath(pattern))
+    filesystem, path = filesystem_of(pattern if is_remote(pattern) else local_path(pattern))
     with _readable(pattern):
         if filesystem.isfile(path):
             return [_source(filesystem, path, pattern)]
@@ -215,7 +215,8 @@ def read_table(source: Source, first: int, count: int) -> Any:
 
 def _row_groups(metadata: Any, first: int, count: int) -> tuple[list[int], int]:
     """Return the row groups that have these rows, and how many rows come before the first of them."""
-    groups, before, begin = [], 0, 0
+    groups: list[int] = []
+    before = begin = 0
     for index in range(metadata.num_row_groups):
         end = begin + metadata.row_group(index).num_rows
         if end > first and begin < first + count:

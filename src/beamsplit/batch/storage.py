@@ -11,9 +11,9 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
 
 from beamsplit import extras
 from beamsplit.errors import ArgumentError
@@ -23,9 +23,19 @@ try:
 except ImportError:  # a system without locks of files
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Folder", "LocalFolder", "RemoteFolder", "filesystem_of", "is_remote", "open_folder"]
+__all__ = [
+    "Folder",
+    "LocalFolder",
+    "RemoteFolder",
+    "filesystem_of",
+    "is_remote",
+    "local_path",
+    "naming_errors",
+    "open_folder",
+]
 
 _TEMPORARY = "_beamsplit/tmp"
+_LOCAL = ("file://", "local://")
 _USER = "decoding on several workers"
 
 
@@ -36,7 +46,18 @@ def is_remote(path: str) -> bool:
     (True, False, False)
     """
     scheme, separator, _ = path.partition("://")
-    return bool(separator) and scheme.isidentifier() and scheme not in ("file", "local")
+    return bool(separator) and scheme.isidentifier() and not path.startswith(_LOCAL)
+
+
+def local_path(path: str) -> str:
+    """Return a path of this machine from the root on; it may be given as a URL.
+
+    >>> local_path("file:///tmp/in.jsonl")
+    '/tmp/in.jsonl'
+    """
+    for scheme in _LOCAL:
+        path = path.removeprefix(scheme)
+    return os.path.abspath(path)
 
 
 def filesystem_of(url: str) -> tuple[Any, str]:
@@ -62,17 +83,17 @@ class Folder(Protocol):
     def names(self, within: str = "") -> list[str]:
         """Return the names of files and folders in a folder of it, sorted; none if that is not there."""
 
-    def size(self, name: str) -> int | None:
-        """Return how many bytes a file has; None if it is not there."""
+    def sizes(self) -> dict[str, int]:
+        """Return how many bytes each of its own files has."""
 
     def read(self, names: Sequence[str]) -> list[bytes]:
         """Return the contents of files."""
 
-    def open(self, name: str) -> IO[bytes]:
-        """Open a file to be read."""
-
     def remove(self, name: str) -> None:
         """Remove a file, or a folder with all that is in it, if it is there."""
+
+    def remove_empty(self) -> None:
+        """Remove the folder itself if nothing is in it."""
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Path]:
@@ -83,16 +104,18 @@ class Folder(Protocol):
         """Keep other runs out for the length of a block, as far as the place knows locks."""
 
 
-def open_folder(url: str) -> Folder:
-    """Return a folder by its path or URL."""
-    if is_remote(url):
-        return RemoteFolder(url)
-    return LocalFolder(url.removeprefix("file://").removeprefix("local://"))
+def open_folder(url: str, run: str = "") -> Folder:
+    """Return a folder by its path or URL.
+
+    `run` tells one run from others. On a disk, what a worker of an earlier run still writes is then never
+    seen: the place where it writes is removed before the next run begins.
+    """
+    return RemoteFolder(url) if is_remote(url) else LocalFolder(local_path(url), run)
 
 
 @contextmanager
-def _named_errors(name: object) -> Iterator[None]:
-    """Raise what is wrong with a file, such as a full disk, as one line."""
+def naming_errors(name: object) -> Iterator[None]:
+    """Raise what is wrong with a file that is written, such as a full disk, as one line."""
     try:
         yield
     except OSError as error:
@@ -103,15 +126,16 @@ def _named_errors(name: object) -> Iterator[None]:
 class LocalFolder:
     """A folder of this machine, or of a disk in a network that all machines see."""
 
-    def __init__(self, path: str) -> None:
-        self._path = Path(path).absolute()
+    def __init__(self, path: str, run: str = "") -> None:
+        self._path = Path(path)
+        self._temporary = self._path / _TEMPORARY / run
         self.url = str(self._path)
 
     def make(self) -> None:
-        with _named_errors(self._path):
-            (self._path / _TEMPORARY).mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=self._path / _TEMPORARY):
-                pass
+        with naming_errors(self._path):
+            self._temporary.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self._temporary) as file:
+                file.write(b"\n")
 
     def names(self, within: str = "") -> list[str]:
         try:
@@ -120,18 +144,15 @@ class LocalFolder:
             return []
         except NotADirectoryError as error:
             raise ArgumentError(f"{self._path / within} is a file: give a folder") from error
+        except OSError as error:
+            raise ArgumentError(f"{self._path / within} cannot be read: {error.strerror}") from error
 
-    def size(self, name: str) -> int | None:
-        try:
-            return (self._path / name).stat().st_size
-        except FileNotFoundError:
-            return None
+    def sizes(self) -> dict[str, int]:
+        with os.scandir(self._path) as found:
+            return {each.name: each.stat().st_size for each in found if each.is_file()}
 
     def read(self, names: Sequence[str]) -> list[bytes]:
         return [(self._path / name).read_bytes() for name in names]
-
-    def open(self, name: str) -> IO[bytes]:
-        return (self._path / name).open("rb")
 
     def remove(self, name: str) -> None:
         path = self._path / name
@@ -140,27 +161,31 @@ class LocalFolder:
         else:
             path.unlink(missing_ok=True)
 
+    def remove_empty(self) -> None:
+        with suppress(OSError):  # something is in it
+            self._path.rmdir()
+
     @contextmanager
     def writing(self, name: str) -> Iterator[Path]:
         path = self._path / name
-        temporary = self._path / _TEMPORARY / f"{path.name}.{uuid.uuid4().hex}"
-        with _named_errors(path):
-            try:
-                yield temporary
+        temporary = self._temporary / f"{path.name}.{uuid.uuid4().hex}"
+        try:
+            yield temporary
+            with naming_errors(path):
                 with temporary.open("rb") as file:
                     os.fsync(file.fileno())
                 path.parent.mkdir(parents=True, exist_ok=True)
                 os.replace(temporary, path)
                 _sync_folder(path.parent)
-            finally:
-                temporary.unlink(missing_ok=True)
+        finally:
+            temporary.unlink(missing_ok=True)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         if fcntl is None:
             yield
             return
-        with _named_errors(self._path):
+        with naming_errors(self._path):
             file = (self._path / "_beamsplit" / "lock").open("a")
         with file:
             try:
@@ -197,22 +222,24 @@ class RemoteFolder:
         self._path = PurePosixPath(path)
 
     def make(self) -> None:
-        with self._errors(""), self.writing("_beamsplit/begun") as file:
+        with self.writing("_beamsplit/begun") as file:  # or all that follows would be for nothing
             file.write_bytes(b"\n")
 
     def names(self, within: str = "") -> list[str]:
-        self._filesystem.invalidate_cache()
-        try:
-            found = self._filesystem.ls(self._at(within), detail=False)
-        except FileNotFoundError:
-            return []
+        found = self._listed(within, detail=False)
         return sorted({PurePosixPath(each).name for each in found} - {PurePosixPath(within).name, ""})
 
-    def size(self, name: str) -> int | None:
-        try:
-            return int(self._filesystem.size(self._at(name)))
-        except FileNotFoundError:
-            return None
+    def sizes(self) -> dict[str, int]:
+        found = self._listed("", detail=True)
+        return {PurePosixPath(each["name"]).name: int(each["size"] or 0) for each in found}
+
+    def _listed(self, within: str, detail: bool) -> list[Any]:
+        self._filesystem.invalidate_cache()
+        with self._errors(within, "read"):
+            try:
+                return list(self._filesystem.ls(self._at(within), detail=detail))
+            except FileNotFoundError:
+                return []
 
     def read(self, names: Sequence[str]) -> list[bytes]:
         paths = [self._at(name) for name in names]
@@ -224,23 +251,21 @@ class RemoteFolder:
         by_path = {str(path).lstrip("/"): content for path, content in found.items()}
         return [by_path[path.lstrip("/")] for path in paths]
 
-    def open(self, name: str) -> IO[bytes]:
-        file: IO[bytes] = self._filesystem.open(self._at(name), "rb")
-        return file
-
     def remove(self, name: str) -> None:
-        try:
+        with suppress(FileNotFoundError):
             self._filesystem.rm(self._at(name), recursive=True)
-        except FileNotFoundError:
-            pass
+
+    def remove_empty(self) -> None:
+        """Do nothing: a store has no folders."""
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Path]:
-        with tempfile.TemporaryDirectory(prefix="beamsplit-") as folder, self._errors(name):
+        with tempfile.TemporaryDirectory(prefix="beamsplit-") as folder:
             local = Path(folder) / PurePosixPath(name).name
             yield local
-            self._filesystem.makedirs(self._at(str(PurePosixPath(name).parent)), exist_ok=True)
-            self._filesystem.put_file(str(local), self._at(name))
+            with self._errors(name, "written"):
+                self._filesystem.makedirs(self._at(str(PurePosixPath(name).parent)), exist_ok=True)
+                self._filesystem.put_file(str(local), self._at(name))
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -250,11 +275,9 @@ class RemoteFolder:
         return str(self._path / name) if name else str(self._path)
 
     @contextmanager
-    def _errors(self, name: str) -> Iterator[None]:
+    def _errors(self, name: str, done: str) -> Iterator[None]:
         try:
             yield
-        except ArgumentError:
-            raise
         except Exception as error:  # each store has its own
             reason = " ".join(str(error).split()) or type(error).__name__
-            raise ArgumentError(f"{self.url}/{name} cannot be written: {reason:.200}") from error
+            raise ArgumentError(f"{self.url}/{name} cannot be {done}: {reason:.200}") from error

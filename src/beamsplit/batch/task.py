@@ -6,6 +6,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
 from itertools import chain, islice
@@ -13,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import beamsplit
-from beamsplit.batch.outputs import FORMATS, Writer, make_writer
+from beamsplit.batch.outputs import FORMATS, Table, make_writer
 from beamsplit.batch.plan import Shard
 from beamsplit.batch.sources import read_lines, read_table
-from beamsplit.batch.storage import Folder, open_folder
+from beamsplit.batch.storage import Folder, naming_errors, open_folder
+from beamsplit.jobs.batches import chunks
 from beamsplit.jobs.footprint import Footprint, footprint_of
 from beamsplit.jobs.lines import Input, InputLine, parse_entries, parse_lines, refuse_unreadable
 from beamsplit.jobs.running import WINDOW, KnownLine, LineResult, ListCounts, decode_windows
-from beamsplit.jobs.batches import chunks
 from beamsplit.jobs.searching import Searcher
 from beamsplit.strategies.defaults import BATCH_SIZE
 
@@ -41,6 +42,8 @@ class Task:
     """Makes messages of an input, for a chat."""
     out: str
     format: str
+    run: str = ""
+    """Tells this run from others, see `JobFolder`."""
     chat: bool = False
     column: str | None = None
     batch_size: int | None = None
@@ -69,7 +72,7 @@ class ShardReport:
     short: int
     repetitive: int
     errors: int
-    bytes: int
+    size: int
     sha256: str
     faults: list[dict[str, Any]] = field(default_factory=list)
     """The lines that have an error: where they are, and why."""
@@ -95,7 +98,7 @@ class ShardWorker:
         self._task = task
         self._searcher: Searcher | None = None
         self._footprint: Footprint | None = None
-        self._folder: Folder = open_folder(task.out)
+        self._folder: Folder = open_folder(task.out, task.run)
         self._rows = 0
 
     def load(self) -> Loaded:
@@ -118,15 +121,23 @@ class ShardWorker:
         """
         assert self._searcher is not None, "load comes first"
         self._rows = 0
-        counts = ListCounts(self._searcher.asked)
-        faults: list[dict[str, Any]] = []
+        counts, faults = ListCounts(self._searcher.asked), list[dict[str, Any]]()
         name = f"{shard.name}{FORMATS[self._task.format]}"
         rows = self._table_of(shard)
         with self._folder.writing(name) as path:
-            writer = make_writer(self._task.format, path, rows, shard.number + shard.first)
-            self._decode(shard, batch_size, writer, counts, faults, rows)
-            writer.close()
-            size, digest = path.stat().st_size, _digest(path)
+            with self._naming(name):
+                writer = make_writer(self._task.format, path, rows, shard.number + shard.first)
+            for results in self._decode(shard, batch_size, rows):
+                good = [each for each in results if not each.refused]
+                faults += [_fault(shard, each) for each in results if each.refused]
+                for each in good:
+                    if not each.blank:
+                        counts.add(each.result)
+                with self._naming(name):
+                    writer.write(good)
+            with self._naming(name):
+                writer.close()
+                size, digest = path.stat().st_size, _digest(path)
         report = ShardReport(
             shard.index,
             name,
@@ -140,20 +151,16 @@ class ShardWorker:
             digest,
             faults,
         )
-        with self._folder.writing(f"{DONE}/{shard.name}.json") as path:
+        with self._folder.writing(f"{DONE}/{shard.name}.json") as path, self._naming(path.name):
             path.write_bytes(report.to_json())
         self._rows = 0
         return report.without_faults()
 
-    def _decode(
-        self,
-        shard: Shard,
-        batch_size: int,
-        writer: Writer,
-        counts: ListCounts,
-        faults: list[dict[str, Any]],
-        rows: Callable[[], Any] | None,
-    ) -> None:
+    def _naming(self, name: str) -> AbstractContextManager[None]:
+        return naming_errors(f"{self._folder.url}/{name}")
+
+    def _decode(self, shard: Shard, batch_size: int, rows: Table | None) -> Iterator[list[LineResult]]:
+        """Yield the results of a shard in the order of its lines."""
         assert self._searcher is not None
         lines = self._inputs(shard, rows)
         if not shard.index:
@@ -162,20 +169,14 @@ class ShardWorker:
             lines = chain(first, lines)
         windows = chunks(map(KnownLine, lines), WINDOW * batch_size)
         found = decode_windows(self._searcher, windows, batch_size, self._footprint)
-        for results in _in_order(self._counted(found), shard.number + shard.first):
-            faults += [_fault(shard, each) for each in results if each.refused]
-            good = [each for each in results if not each.refused]
-            for each in good:
-                if not each.blank:
-                    counts.add(each.result)
-            writer.write(good)
+        return _in_order(self._counted(found), shard.number + shard.first)
 
     def _counted(self, found: Iterable[list[LineResult]]) -> Iterator[list[LineResult]]:
         for results in found:
             self._rows += len(results)
             yield results
 
-    def _inputs(self, shard: Shard, rows: Callable[[], Any] | None) -> Iterator[InputLine]:
+    def _inputs(self, shard: Shard, rows: Table | None) -> Iterator[InputLine]:
         assert self._searcher is not None
         task, source = self._task, shard.source
         options: dict[str, Any] = {
@@ -198,7 +199,7 @@ class ShardWorker:
             yield InputLine(line.number, line.about, task.wrap(line.given))
 
     @staticmethod
-    def _table_of(shard: Shard) -> Callable[[], Any] | None:
+    def _table_of(shard: Shard) -> Table | None:
         if shard.source.kind != "parquet":
             return None
         table = read_table(shard.source, shard.first, shard.rows)
@@ -235,8 +236,6 @@ def _versions() -> dict[str, str]:
     """Return the versions of what results may depend on."""
     found = {"beamsplit": beamsplit.__version__, "python": platform.python_version()}
     for package in _PACKAGES:
-        try:
+        with suppress(metadata.PackageNotFoundError):
             found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            pass
     return found

@@ -138,9 +138,9 @@ def decode(
         decode_on_workers(files, model, out, force, engine, chat, search, batch_size, device, workers)
         return
     if _is_many(files):
+        what = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
         raise ArgumentError(
-            f"{files[0] if len(files) == 1 else f'there are {len(files)} files'}: one file at a time is decoded "
-            "here, so give --workers 1 for many, for a folder or a URL (--out is then a folder)"
+            f"{what}: this is for workers, so give --workers 1 or more (--out is then a folder)"
         )
     path = None if out is None else OUTPUT.convert(out, None, None)
     _decode_file(files[0], model, path, force, shard, engine, chat, search, batch_size, device)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -11,15 +12,16 @@ import click
 
 from beamsplit.batch.folder import ERRORS, JobFolder
 from beamsplit.batch.on_ray import Cluster, ray_pool
+from beamsplit.batch.pool import InProcess, Pool
 from beamsplit.batch.running import Job, Totals, run_job
 from beamsplit.batch.sources import Source, expand
-from beamsplit.batch.storage import is_remote
+from beamsplit.batch.storage import is_remote, local_path
 from beamsplit.batch.task import Task
 from beamsplit.cli.chat_options import ChatOptions
 from beamsplit.cli.engine_options import EngineOptions
 from beamsplit.cli.inputs import STDIN
 from beamsplit.cli.search_options import SearchOptions
-from beamsplit.cli.searching import make_searcher
+from beamsplit.cli.searching import explained_errors, make_searcher
 from beamsplit.cli.stopping import says_what_is_kept
 from beamsplit.cli.worker_options import WorkerOptions
 from beamsplit.errors import ArgumentError
@@ -45,20 +47,21 @@ def decode_on_workers(
     if STDIN in files:
         raise ArgumentError("- is standard input, which workers cannot read: write it to a file first")
     sources = expand(files)
+    folder, totals = JobFolder(out), Totals()
     model = model or ("en-fr" if engine.url is None else None)
     task = Task(
         make_searcher=partial(
             make_searcher, _from_anywhere(model), device, search, compared=False, chat=chat, engine=engine
         ),
         wrap=chat.wrap,
-        out=out,
+        out=folder.url,
+        run=folder.run,
         format=workers.format or _format_of(sources),
         chat=chat.asked,
         column=workers.column,
         batch_size=batch_size,
         memory=None if workers.memory is None else parse_memory(workers.memory),
     )
-    folder, totals = JobFolder(out), Totals()
     settings = {
         "model": model,
         "format": task.format,
@@ -68,10 +71,13 @@ def decode_on_workers(
         **engine.description,
     }
     job = Job(sources, folder, settings, workers.shard_size, batch_size, workers.max_errors)
-    with says_what_is_kept(folder, totals), folder.locked(force):
-        folder.known_plan()  # raises if it is complete, before anything is loaded
-        with ray_pool(task, _cluster(workers, device)) as pool:
-            run_job(job, pool, totals)
+    with (
+        says_what_is_kept(folder, totals),
+        folder.locked(force),
+        explained_errors(model or ""),
+        _pool(task, workers, device) as pool,
+    ):
+        run_job(job, pool, totals)
     _say_what_falls_short(totals, folder)
 
 
@@ -88,22 +94,24 @@ def _say_what_falls_short(totals: Totals, folder: JobFolder) -> None:
 
 def _checked_folder(out: str | None) -> str:
     if out is None:
-        raise ArgumentError("--out is missing: several workers write to a folder, so give one")
+        raise ArgumentError("--out is missing: workers write to a folder, so give one")
     if is_remote(out):
         return out
-    path = Path(out).absolute()
+    path = Path(local_path(out))
     if path.exists() and not path.is_dir():
-        raise ArgumentError(f"{out} is a file: several workers write to a folder, so give another --out")
+        raise ArgumentError(f"{out} is a file, and workers write to a folder: give another --out")
     if not path.parent.is_dir():
         raise ArgumentError(f"there is no folder {path.parent} for {path.name}: make it first")
     return str(path)
 
 
-def _cluster(workers: WorkerOptions, device: str | None) -> Cluster:
+def _pool(task: Task, workers: WorkerOptions, device: str | None) -> AbstractContextManager[Pool]:
+    """Return the workers: a single one in this process, or those of a Ray cluster."""
+    if workers.ray is None and workers.count == 1:
+        return nullcontext(InProcess(task))
     on_gpu = device is not None and device.startswith("cuda")
     gpus = workers.gpus if workers.gpus is not None else float(on_gpu)
-    count = workers.count
-    return Cluster(workers.ray, count, workers.cpus or 1, gpus)
+    return ray_pool(task, Cluster(workers.ray, workers.count, workers.cpus or 1, gpus))
 
 
 def _from_anywhere(model: str | None) -> str | None:

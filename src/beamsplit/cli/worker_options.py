@@ -19,7 +19,7 @@ _AUTO = "auto"
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """How many workers to have, where, and how their work is cut. None are asked for without a number or a cluster."""
+    """How many workers to have, where, and how their work is cut; none without a number or a cluster."""
 
     count: int | None = None
     ray: str | None = None
@@ -73,8 +73,8 @@ _OPTIONS = (
         "--shard-size",
         type=click.IntRange(min=1),
         metavar="N",
-        help="With workers: lines in a file of results, which is also what a lost worker costs (default: by the "
-        "number of inputs, 64 to 4096).",
+        help="With workers: lines in a file of results, which is also what a lost worker costs at most "
+        "(default: by the number of inputs, 64 to 4096).",
     ),
     click.option(
         "--format",

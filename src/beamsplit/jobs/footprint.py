@@ -78,7 +78,8 @@ def footprint_of(searcher: Searcher, memory: int) -> Footprint:
     module = getattr(searcher.model, "module", searcher.model)
     if not isinstance(module, nn.Module):
         raise ArgumentError(
-            "nobody knows how much memory a batch of this model takes: give --batch-size, and leave --memory out"
+            "nobody knows how much memory a batch of this model takes: give a batch size, and leave the "
+            "memory out"
         )
     beams = sum(search.rows for search in searcher.searches)
     length = int(searcher.options["max_length"])
@@ -111,8 +112,8 @@ def _first(config: Any, *names: str) -> Any:
     found = next((getattr(config, name) for name in names if getattr(config, name, None)), None)
     if found is None:
         raise ArgumentError(
-            f"the config of this model has no {names[0]}, by which its memory is told: give --batch-size, and "
-            "leave --memory out"
+            f"the config of this model has no {names[0]}, by which its memory is told: give a batch size, "
+            "and leave the memory out"
         )
     return found
 

@@ -220,8 +220,8 @@ def parse_lines(
     """
     lines = iter(lines)
     if is_json is None:
-        first = _up_to_text(lines)
-        is_json, lines = bool(first) and _is_json(first[-1].text), chain(first, lines)
+        begin = _up_to_text(lines)
+        is_json, lines = bool(begin) and _is_json(begin[-1].text), chain(begin, lines)
     seen: set[str] | None = set() if compare_ids else None
     parser = _Parser(name, kind, is_json, folder, out, chat, first, column if is_json else None, seen)
     return map(parser.parse, lines)
