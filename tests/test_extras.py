@@ -41,9 +41,8 @@ def test_messages_name_the_packages_that_the_extras_install() -> None:
 
 
 def test_all_has_everything_that_users_may_want() -> None:
-    wanted = set().union(
-        *(packages_of(extra) for extra in ("hf", "gguf", "engines", "ray", "vision", "evaluate", "web", "study"))
-    )
+    extras = ("hf", "gguf", "engines", "ray", "vision", "evaluate", "web", "study")
+    wanted: set[str] = set().union(*map(packages_of, extras))
     assert packages_of("all") == wanted
     assert not {"mypy>=1.10", "pytest>=8"} & wanted
 

@@ -28,8 +28,11 @@ class Writer(Protocol):
     def write(self, results: Iterable[LineResult]) -> None:
         """Write the next results; none of them is an error."""
 
-    def close(self) -> None:
+    def finish(self) -> None:
         """Write what is left. After that, the file is whole."""
+
+    def close(self) -> None:
+        """Let the file go, whole or not."""
 
 
 def make_writer(kind: str, path: Path, rows: Table | None, first: int) -> Writer:
@@ -45,10 +48,15 @@ def make_writer(kind: str, path: Path, rows: Table | None, first: int) -> Writer
 
 class _JsonLines:
     def __init__(self, path: Path) -> None:
-        self._file = path.open("wb")
+        self._file = path.open("wb", buffering=0)  # so that nothing is left to write when it is let go
 
     def write(self, results: Iterable[LineResult]) -> None:
-        self._file.writelines(to_json(_plain(each.result)).encode() for each in results)
+        rest = memoryview("".join(to_json(_plain(each.result)) for each in results).encode())
+        while rest:
+            rest = rest[self._file.write(rest) :]
+
+    def finish(self) -> None:
+        self.close()
 
     def close(self) -> None:
         self._file.close()
@@ -83,6 +91,9 @@ class _Parquet:
         self._results += results
 
     def close(self) -> None:
+        self._results.clear()
+
+    def finish(self) -> None:
         about = self._given() if self._rows is None else self._taken(self._rows())
         lists = [each.result["hypotheses"] for each in self._results]
         column = self._arrow.array([_as_lists(each) for each in lists], _type_of_lists(self._arrow))

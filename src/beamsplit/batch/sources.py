@@ -241,6 +241,10 @@ def open_parquet(source: Source) -> Iterator[Any]:
 
 @contextmanager
 def _opened(source: Source) -> Iterator[IO[bytes]]:
+    if not is_remote(source.url):
+        with Path(source.url).open("rb") as file:
+            yield file
+        return
     filesystem, path = filesystem_of(source.url)
     with filesystem.open(path, "rb") as file:
         yield file

@@ -6,7 +6,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
 from itertools import chain, islice
@@ -127,17 +127,18 @@ class ShardWorker:
         with self._folder.writing(name) as path:
             with self._naming(name):
                 writer = make_writer(self._task.format, path, rows, shard.number + shard.first)
-            for results in self._decode(shard, batch_size, rows):
-                good = [each for each in results if not each.refused]
-                faults += [_fault(shard, each) for each in results if each.refused]
-                for each in good:
-                    if not each.blank:
-                        counts.add(each.result)
+            with closing(writer):
+                for results in self._decode(shard, batch_size, rows):
+                    good = [each for each in results if not each.refused]
+                    faults += [_fault(shard, each) for each in results if each.refused]
+                    for each in good:
+                        if not each.blank:
+                            counts.add(each.result)
+                    with self._naming(name):
+                        writer.write(good)
                 with self._naming(name):
-                    writer.write(good)
-            with self._naming(name):
-                writer.close()
-                size, digest = path.stat().st_size, _digest(path)
+                    writer.finish()
+                    size, digest = path.stat().st_size, _digest(path)
         report = ShardReport(
             shard.index,
             name,

@@ -108,9 +108,9 @@ class _Parser:
         number = self.first + row
         key = self._key_of(entry)
         value = entry.get(key)
-        if key in entry and (value is None or (isinstance(value, str) and not value.strip())):
+        if key in entry and value is None:
             about, _ = self._about({**entry, key: ""}, number, "")
-            return InputLine(number, {**about, key: value}, Input("", None, blank=True))
+            return InputLine(number, {**about, key: None}, Input("", None, blank=True))
         about, fault = self._about(entry, number, f"{self.name}, row {row + 1}")
         if fault:
             return InputLine(number, about, Input(str(value), None, fault=fault))
