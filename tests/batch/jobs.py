@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from batch.small_model import SmallModel
+from batch.small_model import make
 from beamsplit.batch.folder import JobFolder
 from beamsplit.batch.pool import InProcess, Pool
 from beamsplit.batch.running import Job, Totals, run_job
 from beamsplit.batch.sources import expand
 from beamsplit.batch.task import Task
+from beamsplit.jobs.lines import Input
 from beamsplit.jobs.searching import Searcher
 from beamsplit.strategies.spec import StrategySpec, Widths
 
@@ -20,9 +22,14 @@ MODEL = f"{Path(__file__).with_name('small_model.py')}:make"
 
 
 def searcher(model: Any = None, name: str = "dbs") -> Searcher:
+    """What decodes: by default the small model, which a worker makes by its name."""
     widths = Widths(groups=2, beams_per_group=1, strength=1.0, diversity="hamming")
     spec = StrategySpec.of_widths(name, widths)
-    return Searcher(SmallModel() if model is None else model, (spec,), {"max_length": 3})
+    return Searcher(make() if model is None else model, (spec,), {"max_length": 3})
+
+
+def as_given(given: Input) -> Input:
+    return given
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> Path:
@@ -48,8 +55,8 @@ def decode_files(
     """Run a job to its end, or to whatever is raised."""
     folder, totals = JobFolder(str(out)), Totals()
     task = Task(
-        lambda: searcher(model, strategy),
-        lambda given: given,
+        partial(searcher, model, strategy),
+        as_given,
         folder.url,
         kind,
         run=folder.run,

@@ -1,7 +1,8 @@
 """A quick model of texts, for jobs: `small_model.py:make`. It has no weights, and reads no files.
 
-Texts may ask for faults: "bad" is refused, "huge" never fits into memory. Environment variables slow it down,
-or let no more than so many rows fit.
+Texts may ask for faults: "bad" is refused, "huge" never fits into memory. Environment variables slow it down
+(SMALL_MODEL_SECONDS a batch), let no more than so many texts fit (SMALL_MODEL_ROWS), or have each process
+that loads it leave its number in a folder (SMALL_MODEL_PROCESSES), so that it can be killed.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import time
 import zlib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor
@@ -53,4 +55,6 @@ class SmallModel:
 
 def make() -> SmallModel:
     rows = os.environ.get("SMALL_MODEL_ROWS")
+    if folder := os.environ.get("SMALL_MODEL_PROCESSES"):
+        (Path(folder) / str(os.getpid())).touch()
     return SmallModel(None if rows is None else int(rows), float(os.environ.get("SMALL_MODEL_SECONDS", "0")))

@@ -30,8 +30,6 @@ _AHEAD = 2
 _PATIENCE = 1.0  # seconds that one look at the workers takes at most
 _ASK = 2.0  # seconds between questions about progress
 _COUNT = 15.0  # seconds between looks at how large the cluster is
-_MOST_FAILURES = 20
-"""Workers that may be lost in a row before any shard is done."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +126,9 @@ class _Worker:
 
 class RayPool:
     """Workers on a Ray cluster. One that is lost is replaced, as far as there is room."""
+
+    patience = 20
+    """Workers that may be lost in a row before any shard is done."""
 
     def __init__(self, ray: Any, task: Task, cluster: Cluster) -> None:
         self._ray = ray
@@ -262,7 +263,7 @@ class RayPool:
     def _drop(self, worker: _Worker, reason: str) -> None:
         """Give up a worker, and give back what it had."""
         self._failures += 1
-        if self._failures > _MOST_FAILURES:
+        if self._failures > self.patience:
             raise BeamsplitError(f"{self._failures} workers were lost in a row, the last since {reason}")
         self._workers.remove(worker)
         given = enumerate(worker.shards.values())  # the first is in progress, the other waits
