@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from batch.small_model import make
 from beamsplit.batch.folder import JobFolder
 from beamsplit.batch.pool import InProcess, Pool
 from beamsplit.batch.running import Job, Totals, run_job
@@ -17,15 +16,16 @@ from beamsplit.batch.task import Task
 from beamsplit.jobs.lines import Input
 from beamsplit.jobs.searching import Searcher
 from beamsplit.strategies.spec import StrategySpec, Widths
+from research.chaos import small_model
 
-MODEL = f"{Path(__file__).with_name('small_model.py')}:make"
+MODEL = f"{small_model.__file__}:make"
 
 
 def searcher(model: Any = None, name: str = "dbs") -> Searcher:
     """What decodes: by default the small model, which a worker makes by its name."""
     widths = Widths(groups=2, beams_per_group=1, strength=1.0, diversity="hamming")
     spec = StrategySpec.of_widths(name, widths)
-    return Searcher(make() if model is None else model, (spec,), {"max_length": 3})
+    return Searcher(small_model.make() if model is None else model, (spec,), {"max_length": 3})
 
 
 def as_given(given: Input) -> Input:

@@ -18,7 +18,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from batch.jobs import contents, decode_files, lists_of, manifest_of, searcher, write_lines
-from batch.small_model import SmallModel
 from beamsplit import ArgumentError, BeamsplitError
 from beamsplit.batch.plan import Shard
 from beamsplit.batch.pool import Event, InProcess, Lost
@@ -30,6 +29,7 @@ from beamsplit.jobs.fitting import halve_until_it_fits, is_about_memory
 from beamsplit.jobs.lines import parse_lines
 from beamsplit.jobs.resuming import to_json
 from beamsplit.jobs.running import WINDOW, KnownLine, decode_windows
+from research.chaos.small_model import SmallModel
 
 _words = st.lists(
     st.sampled_from(["a", "bb", "ccc", "", "bad", "é", "a longer text"]), min_size=1, max_size=30

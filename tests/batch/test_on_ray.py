@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -21,47 +22,13 @@ from beamsplit.batch.on_ray import Cluster, RayPool, ray_pool
 from beamsplit.batch.pool import Pool
 from beamsplit.batch.running import Totals
 from beamsplit.batch.task import Task
+from research.chaos.nodes import Nodes
 
 pytest.importorskip("ray", reason="pip install '.[ray]'")
 
 _TEXTS = [f"text {'x' * (number % 7)}" if number % 50 else "bad" for number in range(1, 241)]
+ROOT = Path(__file__).parents[2]
 _SECONDS = 0.05  # a batch: long enough to be killed in
-
-
-class Nodes:
-    """A cluster whose head has no room for workers, and nodes that can be lost."""
-
-    def __init__(self, processes: Path) -> None:
-        from ray.cluster_utils import Cluster as LocalCluster
-
-        self._processes = processes
-        self._cluster = LocalCluster(
-            initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}
-        )
-        self.address: str = self._cluster.address
-        self._nodes = [self._cluster.add_node(num_cpus=1) for _ in range(2)]
-
-    def kill_worker(self) -> bool:
-        """Kill a process that has the model, if there is one."""
-        for path in sorted(self._processes.iterdir(), key=lambda each: each.stat().st_mtime):
-            path.unlink()
-            try:
-                os.kill(int(path.name), signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-            return True
-        return False
-
-    def replace_node(self) -> bool:
-        """Kill a node with all that is on it, and add another."""
-        lost = self._nodes.pop(0)
-        for each in lost.all_processes["raylet"]:
-            os.kill(each.process.pid, signal.SIGKILL)
-        self._nodes.append(self._cluster.add_node(num_cpus=1))
-        return True
-
-    def shutdown(self) -> None:
-        self._cluster.shutdown()
 
 
 @pytest.fixture(scope="module")
@@ -72,9 +39,9 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SMALL_MODEL_SECONDS", str(_SECONDS))
         patch.setenv("SMALL_MODEL_PROCESSES", str(processes))
-        patch.setenv("PYTHONPATH", str(Path(__file__).parent.parent))
+        patch.setenv("PYTHONPATH", os.pathsep.join(map(str, (ROOT, ROOT / "tests"))))
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        found = Nodes(processes)
+        found = Nodes(2, processes)
     ray.init(address=found.address, log_to_driver=False)
     yield found
     ray.shutdown()
@@ -116,8 +83,9 @@ def test_workers_and_nodes_may_be_killed(
     out, kill = tmp_path / "out", nodes.kill_worker
     with ThreadPoolExecutor(1) as threads:
         job = threads.submit(run, tmp_path, nodes)
+        choose = random.Random(0)
         for shards, harm in ((2, kill), (5, kill), (8, nodes.replace_node), (12, kill)):
-            while len(list(out.glob("part-*"))) < shards or not harm():
+            while len(list(out.glob("part-*"))) < shards or not harm(choose):
                 assert not job.done(), "it was to be disturbed"
                 time.sleep(0.02)
         totals = job.result(timeout=60)

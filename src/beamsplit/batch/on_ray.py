@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from time import monotonic, sleep
 from typing import Any
@@ -73,6 +73,7 @@ def _connected(ray: Any, cluster: Cluster) -> Iterator[None]:
         return
     with _signals_kept():
         _init(ray, cluster)
+    _silence(ray)
     try:
         yield
     finally:
@@ -94,6 +95,15 @@ def _init(ray: Any, cluster: Cluster) -> None:
     wanted = (cluster.workers or 1) * cluster.cpus
     cpus = max(os.cpu_count() or 1, int(-(-wanted // 1)))
     ray.init(address="local", num_cpus=cpus, include_dashboard=False, **quiet)
+
+
+def _silence(ray: Any) -> None:
+    """Have Ray print nothing about workers that are lost: a line of ours says so.
+
+    It does so on stdout, and has no setting for that. A version without this switch prints.
+    """
+    with suppress(AttributeError):
+        ray._private.worker._worker_logs_enabled = False
 
 
 @contextmanager
