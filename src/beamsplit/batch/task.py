@@ -106,7 +106,8 @@ class ShardWorker:
         self._searcher = searcher = self._task.make_searcher()
         size = self._task.batch_size or searcher.batch_size(BATCH_SIZE)
         if self._task.memory is not None:
-            self._footprint = footprint_of(searcher, self._task.memory)
+            length = int(searcher.options["max_length"])
+            self._footprint = footprint_of(searcher.model, searcher.rows, length, self._task.memory)
         return Loaded(json.loads(json.dumps(searcher.description)), size, _versions())
 
     def rows_done(self) -> int:

@@ -15,7 +15,6 @@ import torch
 from torch import nn
 
 from beamsplit.errors import ArgumentError
-from beamsplit.jobs.searching import Searcher
 from beamsplit.messages import text_length
 
 __all__ = ["Footprint", "footprint_of", "parse_memory"]
@@ -73,23 +72,21 @@ class Footprint:
             yield batch
 
 
-def footprint_of(searcher: Searcher, memory: int) -> Footprint:
-    """Return what a batch of this search takes. Raise if nobody knows that of its model."""
-    module = getattr(searcher.model, "module", searcher.model)
+def footprint_of(model: Any, rows: int, max_length: int, memory: int) -> Footprint:
+    """Return what a batch of so many beams an input takes. Raise if nobody knows that of the model."""
+    module = getattr(model, "module", model)
     if not isinstance(module, nn.Module):
         raise ArgumentError(
             "nobody knows how much memory a batch of this model takes: give a batch size, and leave the "
             "memory out"
         )
-    beams = sum(search.rows for search in searcher.searches)
-    length = int(searcher.options["max_length"])
     kept, hidden, size = _of_config(getattr(module, "config", None), module)
     scores = _SCORES * _vocabulary(module)
     return Footprint(
         memory=memory,
-        input=beams * (length * kept + scores),
+        input=rows * (max_length * kept + scores),
         token=kept + _LAYERS_AT_ONCE * hidden * size,
-        length=_length_in_tokens(getattr(searcher.model, "tokenizer", None)),
+        length=_length_in_tokens(getattr(model, "tokenizer", None)),
     )
 
 
