@@ -44,7 +44,7 @@ def _shard(_context: click.Context, _option: click.Parameter, value: str | None)
 
 
 @click.command(short_help="Decode every line of a file.")
-@click.argument("files", type=FILE, nargs=-1, required=True)
+@click.argument("files", type=FILE, nargs=-1, metavar="FILES...")
 @click.option(
     "--model",
     "-m",
@@ -128,6 +128,8 @@ def decode(
     beamsplit decode 'texts/*.parquet' --model path/to/a/model --out lists --workers 4
     beamsplit decode s3://bucket/texts --model a/model --device cuda --out s3://bucket/lists --ray
     """  # noqa: D301 (click wants the character)
+    if not files:
+        raise click.UsageError("Missing argument 'FILES...'.")
     if workers.asked:
         if shard is not None:
             raise ArgumentError(
