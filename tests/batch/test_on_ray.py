@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -143,3 +144,23 @@ def test_a_worker_that_cannot_live_is_given_up(tmp_path: Path, nodes: Nodes) -> 
         pool.patience = 1
         with pytest.raises(ValueError, match=r"^2 workers were lost in a row, the last since "):
             pool.start()
+
+
+@pytest.mark.usefixtures("nodes")
+@pytest.mark.filterwarnings("ignore")  # Ray Data warns of itself
+def test_the_example_of_ray_data_runs(tmp_path: Path) -> None:
+    """The callable in `map_batches`, on the same cluster."""
+    page = (ROOT / "docs" / "big-jobs.md").read_text(encoding="utf-8")
+    (code,) = (block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "ray.data" in block)
+    parquet: Any = pytest.importorskip("pyarrow.parquet", reason="pip install '.[ray]'")
+    write_lines(
+        tmp_path / "sentences.jsonl", ['{"id": 7, "text": "I\'m cold."}', '{"id": 8, "text": ""}'] * 20
+    )
+    code = code.replace("s3://bucket", str(tmp_path)).replace("batch_size=1024", "batch_size=16")
+    exec(code, {})
+    rows = parquet.read_table(tmp_path / "lists").to_pylist()
+    assert sorted(row["id"] for row in rows) == [7] * 20 + [8] * 20
+    found = {row["id"]: row for row in rows}
+    assert found[7]["texts"][0] == "J'ai froid."
+    assert len(found[7]["texts"]) == len(found[7]["log_probs"]) == len(found[7]["tokens"]) == 6
+    assert found[7]["error"] is None
