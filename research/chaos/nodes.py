@@ -46,7 +46,8 @@ class Nodes:
         """Kill a node with all that is on it, and start another."""
         lost = self._nodes.pop(choose.randrange(len(self._nodes)))
         for each in lost.all_processes["raylet"]:
-            os.kill(each.process.pid, signal.SIGKILL)
+            each.process.kill()
+            each.process.wait()
         self._nodes.append(self._add())
         return True
 

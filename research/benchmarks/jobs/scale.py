@@ -145,9 +145,6 @@ class _Instant:
     def rows_done(self) -> int:
         return 0
 
-    def workers(self) -> int:
-        return _WORKERS
-
     def _report(self, shard: Shard) -> ShardReport:
         name = f"{shard.name}.jsonl"
         (self._out / name).touch()

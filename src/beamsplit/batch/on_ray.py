@@ -194,9 +194,6 @@ class RayPool:
     def rows_done(self) -> int:
         return sum(each.rows for each in self._workers)
 
-    def workers(self) -> int:
-        return sum(each.loading is None for each in self._workers)
-
     def close(self) -> None:
         """End all workers."""
         for worker in self._workers:
@@ -326,9 +323,10 @@ class _GoneError(Exception):
 
 
 def _reason(error: BaseException) -> str:
-    """Return the first sentence of what Ray says."""
-    text = " ".join(str(error).split())
-    return text.partition(". ")[0][:160] or type(error).__name__
+    """Return what has become of a worker, in fewer words than Ray's."""
+    if "OutOfMemory" in type(error).__name__:
+        return "it took more memory than its node has"
+    return "its node was lost" if "its node" in str(error) else "its process ended"
 
 
 def _cause_of(error: Any) -> BaseException:

@@ -50,9 +50,6 @@ class Pool(Protocol):
     def rows_done(self) -> int:
         """Return how many lines of shards in progress are done."""
 
-    def workers(self) -> int:
-        """Return how many workers there are that have their model."""
-
 
 class InProcess:
     """One worker in this process."""
@@ -76,6 +73,3 @@ class InProcess:
 
     def rows_done(self) -> int:
         return 0
-
-    def workers(self) -> int:
-        return 1
