@@ -158,6 +158,7 @@ def test_samples_depend_on_the_input_or_on_its_number() -> None:
     alone = Decoder(MODEL, strategy, max_length=4)({"text": ["two"]})["tokens"].tolist()
     assert found[0] == found[2]
     assert found[1] == alone[0]
+    assert decoder._number_of("one") == decoder._number_of(np.str_("one")) != decoder._number_of("two")
     assert Decoder(MODEL, strategy, max_length=4, seed=1)(batch)["tokens"].tolist() != found
     numbered = Decoder(MODEL, strategy, max_length=4, number_column="n")(batch)["tokens"].tolist()
     expected = decode(SmallModel(), batch["text"], strategy, max_length=4)

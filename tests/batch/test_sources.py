@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from beamsplit import ArgumentError
+from beamsplit.batch import sources
 from beamsplit.batch.plan import LARGEST, make_plan, shard_size_of
 from beamsplit.batch.sources import Source, expand, find, read_lines, read_table, scan
 from beamsplit.files import stream_lines
@@ -23,11 +24,23 @@ def texts_of(source: Source, first: int, count: int, place: tuple[int, int] | No
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(lines=_lines, ends=st.booleans(), size=st.integers(1, 7), step=st.integers(1, 5))
+@given(
+    lines=_lines,
+    ends=st.booleans(),
+    size=st.integers(1, 7),
+    step=st.integers(1, 5),
+    block=st.sampled_from([3, 8, 1 << 20]),
+)
 def test_shards_are_the_lines_of_the_file(
-    tmp_path: Path, lines: list[str], ends: bool, size: int, step: int
+    tmp_path: Path, lines: list[str], ends: bool, size: int, step: int, block: int
 ) -> None:
-    """Once each, in order, wherever a shard begins; with or without an end of the last line."""
+    """Once each, in order, wherever a shard or a block begins; with or without an end of the last line."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sources, "_BLOCK", block)
+        check_shards(tmp_path, lines, ends, size, step)
+
+
+def check_shards(tmp_path: Path, lines: list[str], ends: bool, size: int, step: int) -> None:
     path = tmp_path / "in.txt"
     path.write_bytes(("\n".join(lines) + "\n" * ends).encode())
     whole = [(line.number, line.text) for line in stream_lines(path, "in.txt")]
