@@ -128,7 +128,7 @@ def test_what_workers_refuse_is_raised_as_it_was_there(tmp_path: Path, nodes: No
 
 
 def test_a_cluster_without_room_is_named(tmp_path: Path, nodes: Nodes) -> None:
-    with pytest.raises(ArgumentError, match=r"^the cluster has no room for a worker with 2 CPUs and 1 GPUs"):
+    with pytest.raises(ArgumentError, match=r"^the cluster has no room for a worker with CPU 2 and GPU 1"):
         run(tmp_path, nodes, cpus=2, gpus=1)
 
 

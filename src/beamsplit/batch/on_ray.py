@@ -158,8 +158,8 @@ class RayPool:
     def start(self) -> Loaded:
         if not self._wanted():
             raise ArgumentError(
-                f"the cluster has no room for a worker with {self._cluster.cpus:g} CPUs and "
-                f"{self._cluster.gpus:g} GPUs: give less (--worker-cpus, --worker-gpus), or a larger cluster"
+                f"the cluster has no room for a worker with CPU {self._cluster.cpus:g} and GPU "
+                f"{self._cluster.gpus:g}: give less (--worker-cpus, --worker-gpus), or a larger cluster"
             )
         while True:
             self._fill()

@@ -146,7 +146,8 @@ def _check_errors(job: Job, totals: Totals) -> None:
     """Raise if more lines cannot be decoded than may be."""
     if job.max_errors is not None and totals.refused > job.max_errors:
         job.folder.write_errors(totals.reports)
+        lines = "line" if totals.refused == 1 else "lines"
         raise ArgumentError(
-            f"{totals.refused} lines could not be decoded, more than the {job.max_errors} of --max-errors: "
+            f"{totals.refused} {lines} could not be decoded, more than the {job.max_errors} of --max-errors: "
             f"see {job.folder.url}/{ERRORS}, and mend the inputs or give a larger one"
         )
