@@ -62,6 +62,7 @@ class Run:
         variables = {
             **os.environ,
             "OMP_NUM_THREADS": "1",
+            "RAY_worker_niceness": "0",  # as plain decode has it: 15 otherwise, so that others come first
             "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "src"))),
             "SMALL_MODEL_PROCESSES": str(processes),
             **(environment or {}),
