@@ -31,7 +31,7 @@ class Sizes:
     few: int = 128
     """Lines of a short run, which tells the start from the rest."""
     memory: tuple[int, ...] = (10**3, 10**4, 10**5, 10**6)
-    shards: int = 2000
+    shards: int = 400
     scan_mib: int = 512
     jobs: tuple[tuple[int, int], ...] = ((10**6, 1), (10**7, 100), (10**8, 1), (10**8, 1000))
 
