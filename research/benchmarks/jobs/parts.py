@@ -86,11 +86,15 @@ def start(folder: Path, sizes: Sizes) -> list[dict[str, Any]]:
 
 
 def memory(folder: Path, sizes: Sizes) -> list[dict[str, Any]]:
-    """Measure the most memory of the driver and of its worker, for ever more inputs of a quick model."""
+    """Measure the most memory of the driver and of its worker, for ever more inputs of a quick model.
+
+    All shards are as large as those of many inputs are: a worker has all results of one in memory.
+    """
     rows = []
     for count in sizes.memory:
         file = write_lines(folder / "short.txt", [f"text {number}" for number in range(count)])
-        run = Run.of(folder, file, (*QUICK, "--batch-size", "512", "--ray", "local", "--workers", "1"))
+        own = ("--batch-size", "512", "--shard-size", "4096", "--ray", "local", "--workers", "1")
+        run = Run.of(folder, file, (*QUICK, *own))
         rows.append(
             {
                 "key": str(count),
