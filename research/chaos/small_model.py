@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 import zlib
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ class SmallModel:
     def __init__(self, most_rows: int | None = None, seconds: float = 0.0) -> None:
         self.most_rows = most_rows
         self.seconds = seconds
-        self.batches: list[list[str]] = []
+        self.batches: deque[list[str]] = deque(maxlen=1000)  # for tests to look at
         self._model = PrefixHashModel(vocabulary=9)
 
     def start(self, inputs: Sequence[str]) -> tuple[Tensor, Tensor]:
