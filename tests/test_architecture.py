@@ -33,7 +33,7 @@ FLOORS = {
     "decoding": ("continuing", "decoding", "testing"),
     "jobs": ("jobs",),
     "doors": ("engines", "huggingface", "loading", "models"),
-    "tools": ("comparison", "evaluation", "metrics", "recording", "tree"),
+    "tools": ("batch", "comparison", "evaluation", "metrics", "recording", "tree"),
     "faces": ("cli", "serving", "study", "web"),
 }
 FLOOR = {room: number for number, rooms in enumerate(FLOORS.values()) for room in rooms}

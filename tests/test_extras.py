@@ -41,9 +41,8 @@ def test_messages_name_the_packages_that_the_extras_install() -> None:
 
 
 def test_all_has_everything_that_users_may_want() -> None:
-    wanted = set().union(
-        *(packages_of(extra) for extra in ("hf", "gguf", "engines", "vision", "evaluate", "web", "study"))
-    )
+    extras = ("hf", "gguf", "engines", "ray", "vision", "evaluate", "web", "study")
+    wanted: set[str] = set().union(*map(packages_of, extras))
     assert packages_of("all") == wanted
     assert not {"mypy>=1.10", "pytest>=8"} & wanted
 
@@ -63,7 +62,7 @@ def printed() -> dict[str, list[str]]:
 def test_every_line_names_an_extra_that_exists() -> None:
     found = printed()
     assert set(found) <= set(EXTRAS), found
-    assert {"all", "hf", "gguf", "vision", "evaluate", "web", "study", "postgres"} <= set(found)
+    assert {"all", "hf", "gguf", "ray", "vision", "evaluate", "web", "study", "postgres"} <= set(found)
     assert "README.md" in found["all"]
 
 

@@ -68,7 +68,8 @@ def test_its_metadata_has_the_extras() -> None:
     spec = pytest.importorskip("hatchling.metadata.spec", reason="pip install '.[dev]'")
     lines = spec.get_core_metadata_constructors()["2.4"](metadata).splitlines()
     extras = {line.removeprefix("Provides-Extra: ") for line in lines if line.startswith("Provides-Extra: ")}
-    assert extras == {"all", "dev", "engines", "evaluate", "gguf", "hf", "postgres", "study", "vision", "web"}
+    users = {"engines", "evaluate", "gguf", "hf", "postgres", "ray", "study", "vision", "web"}
+    assert extras == {"all", "dev", *users}
     assert [
         line for line in lines if line.startswith("Requires-Dist: transformers<6,>=4.57;") and "'all'" in line
     ]

@@ -5,6 +5,7 @@ the model calls they make, replayed bare. Selection: one step of picking survivo
 short lists against one pass over the vocabulary for each group (as other implementations do it).
 
 `python -m research.benchmarks performance` measures far more: see `research.benchmarks.performance.command`.
+`python -m research.benchmarks jobs` measures jobs on several workers: see `research.benchmarks.jobs.command`.
 """
 
 from __future__ import annotations
@@ -82,7 +83,11 @@ def print_selection(rows: list[dict[str, Any]]) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["performance"]:
+    if sys.argv[1:2] == ["jobs"]:
+        from research.benchmarks.jobs.command import main as measure_jobs
+
+        measure_jobs(sys.argv[2:])
+    elif sys.argv[1:2] == ["performance"]:
         from research.benchmarks.performance.command import main as measure_performance
 
         measure_performance(sys.argv[2:])

@@ -29,6 +29,7 @@ PACKAGES = {
     ),
     "postgres": ("psycopg[binary]>=3.1",),
     "engines": ("httpx2>=2.0",),
+    "ray": ("fsspec>=2024.2", "pandas>=2.2", "pyarrow>=17", "ray[data]>=2.40"),
 }
 _DISTRIBUTIONS = {"PIL": "pillow", "sklearn": "scikit-learn"}  # where the name to install is another
 

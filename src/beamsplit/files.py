@@ -131,16 +131,18 @@ def read_bytes(path: AnyPath) -> bytes:
     return content
 
 
-def stream_lines(source: AnyPath | IO[bytes], name: str) -> Iterator[TextLine]:
+def stream_lines(source: AnyPath | IO[bytes], name: str, first: int = 1) -> Iterator[TextLine]:
     """Yield the lines of a file or stream, compressed or not, without holding more than one of them.
 
     A line that is not UTF-8 has a fault, and so has one of more than `LINE_LIMIT` bytes. Raise if the whole
-    is no text; `name` is for error messages.
+    is no text; `name` is for error messages. `first` is the number of the first line, where a stream begins
+    in the middle of a file.
     """
     with _opened(source, name) as stream:
-        text = _decompressed(stream, name)
-        _check_text(text.peek(1), name)
-        number = 0
+        text = _decompressed(stream, name) if first == 1 else stream
+        if first == 1:
+            _check_text(text.peek(1), name)
+        number = first - 1
         while line := text.readline(LINE_LIMIT + 1):
             number += 1
             is_whole = len(line) <= LINE_LIMIT or line.endswith(b"\n")

@@ -11,12 +11,13 @@ The text between two marks is replaced; all other text stays.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from beamsplit.errors import ArgumentError
 from beamsplit.evaluation.tables import aligned
+from research.benchmarks.jobs.report import lines_of as lines_of_jobs
 from research.benchmarks.performance.figures import Figures, number, with_spread
 from research.benchmarks.performance.goals import GOALS, Goal
 from research.benchmarks.performance.record import read
@@ -34,6 +35,8 @@ def renew_page(page: str, parts: dict[str, Any]) -> str:
     figures = Figures(parts)
 
     def lines(name: str, arguments: list[str]) -> list[str]:
+        if name == "jobs":
+            return lines_of_jobs(name, arguments)
         if name != "performance" or len(arguments) != 1 or arguments[0] not in KINDS:
             said = " ".join([f"{name}:", *arguments])
             raise ArgumentError(f"there is no table {said!r}: there are performance: {', '.join(KINDS)}")
@@ -175,7 +178,7 @@ KINDS: dict[str, Callable[[Figures], list[str]]] = {
 }
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m research.benchmarks.performance.report",
         description=__doc__,
@@ -183,7 +186,7 @@ def main() -> None:
     )
     parser.add_argument("--json", type=Path, default=DOCS / "results" / "performance.json")
     parser.add_argument("--page", type=Path, default=DOCS / "performance.md")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     page = options.page.read_text(encoding="utf-8")
     options.page.write_text(renew_page(page, read(options.json)["parts"]), encoding="utf-8")
 

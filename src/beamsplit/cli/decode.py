@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,9 @@ from beamsplit.cli.inputs import STDIN, file_name, text_lines
 from beamsplit.cli.options import FILE, MODEL, OUTPUT
 from beamsplit.cli.search_options import SearchOptions, with_search_options
 from beamsplit.cli.stopping import Tally, says_what_is_kept
+from beamsplit.cli.worker_options import WorkerOptions, with_worker_options
 from beamsplit.errors import ArgumentError
-from beamsplit.jobs.lines import InputKind, InputLine, parse_lines
+from beamsplit.jobs.lines import JSON_NAMES, InputKind, InputLine, check_readable, parse_lines
 from beamsplit.strategies.defaults import BATCH_SIZE
 
 if TYPE_CHECKING:
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["decode"]
 
 _INSTEAD = "another --out, or --force"
-_JSON_NAMES = tuple(f"{name}{zipped}" for name in (".jsonl", ".ndjson") for zipped in ("", ".gz", ".zst"))
 
 
 def _shard(_context: click.Context, _option: click.Parameter, value: str | None) -> tuple[int, int] | None:
@@ -43,7 +44,7 @@ def _shard(_context: click.Context, _option: click.Parameter, value: str | None)
 
 
 @click.command(short_help="Decode every line of a file.")
-@click.argument("file", type=FILE)
+@click.argument("files", type=FILE, nargs=-1, metavar="FILES...")
 @click.option(
     "--model",
     "-m",
@@ -52,7 +53,13 @@ def _shard(_context: click.Context, _option: click.Parameter, value: str | None)
     help="A model of ours (en-fr, captioner, questioner), or one as for generate (default: en-fr; with "
     "--engine, its only one).",
 )
-@click.option("--out", "-o", type=OUTPUT, metavar="FILE", help="Write to this file instead of printing.")
+@click.option(
+    "--out",
+    "-o",
+    type=click.Path(),
+    metavar="FILE",
+    help="Write to this file instead of printing; with --workers or --ray, to the files of a folder.",
+)
 @click.option(
     "--force",
     is_flag=True,
@@ -64,6 +71,7 @@ def _shard(_context: click.Context, _option: click.Parameter, value: str | None)
     metavar="K/N",
     help="Decode only the K-th of N parts of the file, from 1 to N.",
 )
+@with_worker_options
 @with_engine_options
 @with_chat_options
 @with_search_options
@@ -75,18 +83,19 @@ def _shard(_context: click.Context, _option: click.Parameter, value: str | None)
 )
 @click.option("--device", metavar="DEVICE", help="Device to decode on, such as cuda.")
 def decode(
-    file: str,
+    files: tuple[str, ...],
     model: str | None,
-    out: Path | None,
+    out: str | None,
     force: bool,
     shard: tuple[int, int] | None,
+    workers: WorkerOptions,
     engine: EngineOptions,
     chat: ChatOptions,
     search: SearchOptions,
     batch_size: int | None,
     device: str | None,
 ) -> None:
-    """Decode every line of FILE (- is standard input), and write a line of JSON for each, in the same order.
+    """Decode every line of FILES (- is standard input), and write a line of JSON for each, in the same order.
 
     Lines are texts, or paths of pictures for a model that takes those. Lines of a .jsonl file are objects
     with an "input" or an "image", or with "messages" for --chat; an "id" and other keys are copied to the
@@ -104,6 +113,10 @@ def decode(
     With --shard, several processes or machines share a file. Their results, one after another, are the
     result of the whole file.
 
+    With --workers or --ray, workers share all files, and --out is a folder that gets a file for every few
+    thousand lines. Then there may be many FILES, globs in quotes, folders, Parquet files, and URLs such as
+    s3://bucket/*.jsonl. Lines that cannot be decoded are in _errors.jsonl there.
+
     \b
     beamsplit decode sentences.txt --out lists.jsonl
     beamsplit decode prompts.jsonl --model path/to/a/model --groups 5 --out lists.jsonl --device cuda
@@ -112,7 +125,52 @@ def decode(
     beamsplit decode prompts.txt --engine http://localhost:8000 --out lists.jsonl
     for k in 1 2 3 4; do beamsplit decode big.txt --shard $k/4 --out $k.jsonl & done; wait
     cat 1.jsonl 2.jsonl 3.jsonl 4.jsonl > lists.jsonl
+    beamsplit decode 'texts/*.parquet' --model path/to/a/model --out lists --workers 4
+    beamsplit decode s3://bucket/texts --model a/model --device cuda --out s3://bucket/lists --ray
     """  # noqa: D301 (click wants the character)
+    if not files:
+        raise click.UsageError("Missing argument 'FILES...'.")
+    if workers.asked:
+        if shard is not None:
+            raise ArgumentError(
+                "--shard cuts a file by hand, and workers share it by themselves: leave it out"
+            )
+        from beamsplit.cli.decoding_on_workers import decode_on_workers
+
+        decode_on_workers(files, model, out, force, engine, chat, search, batch_size, device, workers)
+        return
+    if _is_many(files):
+        what = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
+        raise ArgumentError(
+            f"{what}: this is for workers, so give --workers 1 or more (--out is then a folder)"
+        )
+    path = None if out is None else OUTPUT.convert(out, None, None)
+    _decode_file(files[0], model, path, force, shard, engine, chat, search, batch_size, device)
+
+
+def _is_many(files: Sequence[str]) -> bool:
+    """Tell whether these cannot be one file on this machine."""
+    return (
+        len(files) != 1
+        or "://" in files[0]
+        or os.path.isdir(files[0])
+        or files[0].lower().endswith(".parquet")
+    )
+
+
+def _decode_file(
+    file: str,
+    model: str | None,
+    out: Path | None,
+    force: bool,
+    shard: tuple[int, int] | None,
+    engine: EngineOptions,
+    chat: ChatOptions,
+    search: SearchOptions,
+    batch_size: int | None,
+    device: str | None,
+) -> None:
+    """Decode one file, here."""
     from beamsplit.cli.searching import explained_errors, make_searcher
     from beamsplit.jobs.resuming import PartialResult
     from beamsplit.jobs.running import WINDOW, ListCounts
@@ -131,7 +189,7 @@ def decode(
         searcher = make_searcher(model, device, search, compared=False, chat=chat, engine=engine)
         tally.lists = ListCounts(searcher.asked)
         size = batch_size or searcher.batch_size(BATCH_SIZE)
-        inputs = _check_readable(_inputs(file, searcher.takes, out, chat), WINDOW * size)
+        inputs = check_readable(_inputs(file, searcher.takes, out, chat), WINDOW * size)
         job = _Job.of(searcher, inputs, shard, count, size)
         settings = {"model": model, **searcher.description, **chat.description, **engine.description}
         if shard is not None:
@@ -173,23 +231,12 @@ def _count_lines(file: str) -> int | None:
 
 def _inputs(file: str, kind: InputKind, out: Path | None, chat: ChatOptions) -> Iterator[InputLine]:
     """Yield the inputs: JSON in a .jsonl, and where standard input begins so."""
-    is_json = None if file == STDIN else file.lower().endswith(_JSON_NAMES)
+    is_json = None if file == STDIN else file.lower().endswith(JSON_NAMES)
     folder = Path() if file == STDIN else Path(file).parent
     lines = parse_lines(
         text_lines(file), file_name(file), kind, is_json=is_json, folder=folder, out=out, chat=chat.asked
     )
     return (replace(line, given=chat.wrap(line.given)) for line in lines)
-
-
-def _check_readable(inputs: Iterator[InputLine], count: int) -> Iterator[InputLine]:
-    """Return the same inputs. Raise if there are none, or if none of the first can be read: a wrong file."""
-    first = list(islice(inputs, count))
-    given = [line.given for line in first if not line.given.blank]
-    if not given and len(first) < count:
-        raise ArgumentError("there is nothing to decode: the input is empty")
-    if given and all(each.fault for each in given):
-        raise ArgumentError(given[0].fault)
-    return chain(first, inputs)
 
 
 @dataclass(frozen=True)

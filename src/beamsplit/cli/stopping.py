@@ -9,19 +9,41 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
 if TYPE_CHECKING:
-    from beamsplit.jobs.resuming import PartialResult
     from beamsplit.jobs.running import KnownLine, LineResult, ListCounts, Windows
 
-__all__ = ["Tally", "says_what_is_kept"]
+__all__ = ["Kept", "Tally", "says_what_is_kept"]
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _INTERRUPTED = 128 + signal.SIGINT
 _AGAIN = 2.0  # seconds after a signal in which others are passed over
+
+
+class Kept(Protocol):
+    """Results that another run can go on with."""
+
+    unit: str
+    """What is lost at most, and how to lose less."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is kept."""
+
+    @property
+    def replaces(self) -> bool:
+        """Whether it was begun by force."""
+
+
+class Count(Protocol):
+    """How far a run is; as a text, for people."""
+
+    @property
+    def done(self) -> int:
+        """How many lines are done."""
 
 
 @dataclass
@@ -78,7 +100,7 @@ class _Stopped(KeyboardInterrupt):
 
 
 @contextmanager
-def says_what_is_kept(part: PartialResult | None, tally: Tally) -> Iterator[None]:
+def says_what_is_kept(part: Kept | None, tally: Count) -> Iterator[None]:
     """Say what is kept if the block is stopped by a signal or by an error. Without a part, nothing is."""
     with _signals_stop():
         try:
@@ -92,11 +114,11 @@ def says_what_is_kept(part: PartialResult | None, tally: Tally) -> Iterator[None
             raise
 
 
-def _kept(part: PartialResult | None, tally: Tally) -> str:
+def _kept(part: Kept | None, tally: Count) -> str:
     if part is None:
         return "; nothing is kept (with --out, the same command would go on)"
     if part.is_empty:
-        return " before a batch was done; nothing is kept (a smaller --batch-size is done sooner)"
+        return f" before {part.unit}"
     count = f" with {tally}" if tally.done else ""
     command = "the same command without --force" if part.replaces else "the same command"
     return f"{count}; {command} goes on with what it has"

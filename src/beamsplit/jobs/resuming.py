@@ -28,7 +28,7 @@ try:
 except ImportError:  # a system without locks of files
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["PartialResult", "to_json"]
+__all__ = ["PartialResult", "difference", "to_json"]
 
 _SYNC = 5.0  # seconds after which what is written must be on the disk
 _NUMBERED = re.compile(rb'\{"line": (\d+), ')
@@ -40,6 +40,9 @@ _SPOILT = b"#"  # the first byte of a line that is passed over
 
 class PartialResult:
     """A part of a result in a file, and a note beside it of the settings that it was begun with."""
+
+    unit = "a batch was done; nothing is kept (a smaller --batch-size is done sooner)"
+    """What a run that has kept nothing says."""
 
     def __init__(self, out: Path, instead: str = "or another file") -> None:
         """Name the result; `instead` is what people can do who want another result there."""
@@ -96,7 +99,7 @@ class PartialResult:
             self._write_note({**now, _REPLACES: True} if force else now)
         elif before != now:
             raise ArgumentError(
-                f"{self.path} was begun with other settings ({_difference(before, now)}): "
+                f"{self.path} was begun with other settings ({difference(before, now)}): "
                 f"give those, {self._instead}"
             )
         else:
@@ -223,18 +226,18 @@ def _flock(file: IO[str]) -> None:
         pass
 
 
-def _difference(before: Any, now: Any, name: str = "") -> str:
+def difference(before: Any, now: Any, name: str = "") -> str:
     """Say where two settings differ first.
 
-    >>> _difference({"seed": 0, "methods": [{"groups": 2}]}, {"seed": 0, "methods": [{"groups": 3}]})
+    >>> difference({"seed": 0, "methods": [{"groups": 2}]}, {"seed": 0, "methods": [{"groups": 3}]})
     'groups: 2, now 3'
     """
     if isinstance(before, list) and isinstance(now, list) and len(before) == len(now) == 1:
-        return _difference(before[0], now[0], name)
+        return difference(before[0], now[0], name)
     if isinstance(before, dict) and isinstance(now, dict):
         names = [*before, *(key for key in now if key not in before)]
         changed = next(key for key in names if before.get(key) != now.get(key))
-        return _difference(before.get(changed), now.get(changed), changed)
+        return difference(before.get(changed), now.get(changed), changed)
     return f"{name}: {json.dumps(before):.60}, now {json.dumps(now):.60}"
 
 

@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from beamsplit.errors import ArgumentError
 from beamsplit.jobs.batches import by_length, chunks
+from beamsplit.jobs.fitting import halve_until_it_fits
 from beamsplit.jobs.lines import InputLine
 
 if TYPE_CHECKING:
+    from beamsplit.hypotheses import Hypotheses
+    from beamsplit.jobs.footprint import Footprint
     from beamsplit.jobs.searching import Searcher
 
 __all__ = ["WINDOW", "KnownLine", "LineResult", "ListCounts", "Windows", "decode_windows", "shard_range"]
@@ -121,18 +124,24 @@ class Windows:
 
 
 def decode_windows(
-    searcher: Searcher, windows: Iterable[Sequence[KnownLine]], batch_size: int
+    searcher: Searcher,
+    windows: Iterable[Sequence[KnownLine]],
+    batch_size: int,
+    footprint: Footprint | None = None,
 ) -> Iterator[list[LineResult]]:
     """Yield the results of the lines that are not done, a batch at a time.
 
-    They are in the order of the batches, not of the lines: a line's number tells where it belongs.
+    They are in the order of the batches, not of the lines: a line's number tells where it belongs. A batch
+    has no more inputs than fit, if a footprint says how much memory there is.
     """
     for window in windows:
         if found := _without_search(each for each in window if not each.line.given.decodable):
             yield found
         rest = [each for each in window if each.line.given.decodable]
-        order = by_length(each.line.given.value for each in rest)
-        for places in chunks(order, batch_size):
+        values = [each.line.given.value for each in rest]
+        order = by_length(values)
+        cut = chunks(order, batch_size) if footprint is None else footprint.cut(order, values, batch_size)
+        for places in cut:
             batch = [rest[place] for place in places]
             if not all(each.done for each in batch):
                 yield _with_search(searcher, batch)
@@ -140,12 +149,20 @@ def decode_windows(
 
 def _with_search(searcher: Searcher, batch: Sequence[KnownLine]) -> list[LineResult]:
     """Decode a batch; also lines that are done, without which the others' last bits might differ."""
-    lines = [each.line for each in batch]
-    lists = searcher.search([line.given for line in lines], [line.number for line in lines], len(lines))
+
+    def search(lines: Sequence[InputLine]) -> list[list[Hypotheses] | ArgumentError]:
+        return searcher.search([line.given for line in lines], [line.number for line in lines], len(lines))
+
+    lists = halve_until_it_fits(search, [each.line for each in batch], _too_large)
     found = zip(batch, lists, strict=True)
     return [
         LineResult(known.line.number, _result(known.line, each)) for known, each in found if not known.done
     ]
+
+
+def _too_large(_line: InputLine, error: BaseException) -> list[Hypotheses] | ArgumentError:
+    reason = (str(error).splitlines() or [""])[0][:200] or type(error).__name__
+    return ArgumentError(f"does not fit into memory, even alone: {reason}")
 
 
 def _without_search(lines: Iterable[KnownLine]) -> list[LineResult]:

@@ -22,9 +22,39 @@ from beamsplit.selecting import choose
 from beamsplit.strategies.names import STRATEGIES
 from beamsplit.strategies.spec import StrategySpec
 
-__all__ = ["PreparedSearch", "Searcher"]
+__all__ = ["PreparedSearch", "Searcher", "batch_size_of", "kind_of_inputs", "rows_of", "without_name"]
 
 _OPERATIONS = 10**12  # of a batch on a CPU, which take some five to thirty seconds
+
+
+def kind_of_inputs(model: object) -> InputKind:
+    """Return what the inputs of a model are."""
+    if callable(getattr(model, "features", None)):
+        return "pictures"
+    reads = getattr(model, "kind", None) == "translator" or hasattr(model, "module")
+    return "texts" if reads else "anything"
+
+
+def rows_of(strategy: Strategy) -> int:
+    """Return how many beams an input has."""
+    plan = strategy.plan()
+    return plan.groups * plan.beams_per_group
+
+
+def batch_size_of(model: object, rows: int, max_length: int, most: int) -> int:
+    """Return how many inputs of so many beams to decode at once: `most`, or fewer if that would be slow.
+
+    A large language model on a CPU takes minutes for many inputs, which are lost if it is stopped.
+    """
+    module = getattr(model, "module", None)
+    if not isinstance(module, nn.Module):
+        return most
+    weights = list(module.parameters())
+    if any(each.device.type != "cpu" for each in weights):
+        return most
+    operations: int = 2 * sum(each.numel() for each in weights) * rows * max_length
+    fewer = max(1, min(most, _OPERATIONS // operations))
+    return most if fewer == most else 1 << fewer.bit_length() - 1  # shards of such batches are alike
 
 
 class PreparedSearch(NamedTuple):
@@ -37,8 +67,7 @@ class PreparedSearch(NamedTuple):
     @property
     def rows(self) -> int:
         """How many beams an input has."""
-        plan = self.strategy.plan()
-        return plan.groups * plan.beams_per_group
+        return rows_of(self.strategy)
 
 
 @dataclass(frozen=True)
@@ -70,10 +99,7 @@ class Searcher:
     @property
     def takes(self) -> InputKind:
         """What its inputs are."""
-        if self._looks_at_pictures:
-            return "pictures"
-        reads = getattr(self.model, "kind", None) == "translator" or hasattr(self.model, "module")
-        return "texts" if reads else "anything"
+        return kind_of_inputs(self.model)
 
     @property
     def description(self) -> dict[str, Any]:
@@ -106,20 +132,13 @@ class Searcher:
         return ordered.only(sorted(choose(ordered, count, by=by)), asked=count)
 
     def batch_size(self, most: int) -> int:
-        """Return how many inputs to decode at once where nobody says: `most`, or fewer if that would be slow.
+        """Return how many inputs to decode at once where nobody says: see `batch_size_of`."""
+        return batch_size_of(self.model, self.rows, self.options["max_length"], most)
 
-        A large language model on a CPU takes minutes for many inputs, which are lost if it is stopped.
-        """
-        module = getattr(self.model, "module", None)
-        if not isinstance(module, nn.Module):
-            return most
-        weights = list(module.parameters())
-        if any(each.device.type != "cpu" for each in weights):
-            return most
-        beams = sum(search.rows for search in self.searches)
-        operations: int = 2 * sum(each.numel() for each in weights) * beams * self.options["max_length"]
-        fewer = max(1, min(most, _OPERATIONS // operations))
-        return most if fewer == most else 1 << fewer.bit_length() - 1  # shards of such batches are alike
+    @property
+    def rows(self) -> int:
+        """How many beams an input has, in all searches."""
+        return sum(search.rows for search in self.searches)
 
     def search(
         self, inputs: Sequence[Input], numbers: Sequence[int], batch_size: int
@@ -141,7 +160,7 @@ class Searcher:
         taken = [index for index, value in enumerate(values) if not isinstance(value, ArgumentError)]
         lists = [self._lists(search, values, numbers, taken, batch_size) for search in self.searches]
         return [
-            _renamed(value, given)
+            without_name(value, given.value)
             if isinstance(value, ArgumentError)
             else _all_or_error([each[index] for each in lists], given)
             for index, (value, given) in enumerate(zip(values, inputs, strict=True))
@@ -155,7 +174,7 @@ class Searcher:
 
     @property
     def _looks_at_pictures(self) -> bool:
-        return callable(getattr(self.model, "features", None))
+        return self.takes == "pictures"
 
     def _lists(
         self,
@@ -198,14 +217,14 @@ def _all_or_error(
     found = []
     for each in lists:
         if isinstance(each, ArgumentError):
-            return _renamed(each, given)
+            return without_name(each, given.value)
         found.append(each)
     return found
 
 
-def _renamed(error: ArgumentError, given: Input) -> ArgumentError:
+def without_name(error: ArgumentError, value: Any) -> ArgumentError:
     """Return the error without the name that the model has for its only input: people know it by another."""
-    text, shown = str(error), checks.short_repr(given.value)
-    for prefix in ("text 0 ", "input 0 ", "pictures[0] ", f"{given.value!r} ", f"is {shown}, "):
+    text, shown = str(error), checks.short_repr(value)
+    for prefix in ("text 0 ", "input 0 ", "pictures[0] ", f"{value!r} ", f"is {shown}, "):
         text = text.removeprefix(prefix)
     return ArgumentError(text)

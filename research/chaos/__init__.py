@@ -1,0 +1,1 @@
+"""Whether big jobs lose anything: workers, nodes and drivers are killed at random, and bytes compared."""

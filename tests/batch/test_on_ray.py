@@ -1,0 +1,166 @@
+"""Jobs on a real Ray cluster with nodes on this machine: workers, nodes, the driver are killed."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from batch.jobs import MODEL, as_given, contents, decode_files, write_lines
+from beamsplit import ArgumentError
+from beamsplit.batch.on_ray import Cluster, RayPool, ray_pool
+from beamsplit.batch.pool import Pool
+from beamsplit.batch.running import Totals
+from beamsplit.batch.task import Task
+from research.chaos.nodes import Nodes
+
+pytest.importorskip("ray", reason="pip install '.[ray]'")
+
+_TEXTS = [f"text {'x' * (number % 7)}" if number % 50 else "bad" for number in range(1, 241)]
+ROOT = Path(__file__).parents[2]
+_SECONDS = 0.05  # a batch: long enough to be killed in
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    import ray
+
+    processes = tmp_path_factory.mktemp("processes")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SMALL_MODEL_SECONDS", str(_SECONDS))
+        patch.setenv("SMALL_MODEL_PROCESSES", str(processes))
+        patch.setenv("PYTHONPATH", os.pathsep.join(map(str, (ROOT, ROOT / "tests"))))
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        found = Nodes(2, processes)
+    ray.init(address=found.address, log_to_driver=False)
+    yield found
+    ray.shutdown()
+    found.shutdown()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """What an undisturbed run writes, by a single worker in this process."""
+    folder = tmp_path_factory.mktemp("whole")
+    decode_files([write_lines(folder / "in.txt", _TEXTS)], folder / "out", shard_size=8)
+    return without_inputs(folder / "out")
+
+
+def without_inputs(folder: Path) -> dict[str, bytes]:
+    """Results and errors; the manifest has the path of the inputs, which is another for each test."""
+    return {
+        name: content.replace(str(folder.parent).encode(), b"")
+        for name, content in contents(folder).items()
+        if name != "_manifest.json"
+    }
+
+
+def run(folder: Path, nodes: Nodes, **cluster: Any) -> Totals:
+    """Decode the texts on the cluster."""
+    path = write_lines(folder / "in.txt", _TEXTS)
+    with ExitStack() as stack:
+
+        def make_pool(task: Task) -> Pool:
+            return stack.enter_context(ray_pool(task, Cluster(nodes.address, **cluster)))
+
+        return decode_files([path], folder / "out", shard_size=8, make_pool=make_pool)
+
+
+def test_workers_and_nodes_may_be_killed(
+    tmp_path: Path, nodes: Nodes, whole: dict[str, bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """While the job runs, one after another: two workers, a node, a worker."""
+    out, kill = tmp_path / "out", nodes.kill_worker
+    with ThreadPoolExecutor(1) as threads:
+        job = threads.submit(run, tmp_path, nodes)
+        choose = random.Random(0)
+        for shards, harm in ((2, kill), (5, kill), (8, nodes.replace_node), (12, kill)):
+            while len(list(out.glob("part-*"))) < shards or not harm(choose):
+                assert not job.done(), "it was to be disturbed"
+                time.sleep(0.02)
+        totals = job.result(timeout=60)
+    assert (totals.done, totals.refused) == (240, 4)
+    assert without_inputs(out) == whole
+    assert "a worker was lost" in capsys.readouterr().err
+
+
+def test_a_killed_driver_goes_on(tmp_path: Path, nodes: Nodes, whole: dict[str, bytes]) -> None:
+    """By the command, which another process of Ray's knows nothing of."""
+    write_lines(tmp_path / "in.txt", _TEXTS)
+    command = [
+        *(sys.executable, "-m", "beamsplit", "decode", "in.txt", "--model", MODEL, "--out", "out"),
+        *("-g", "2", "-b", "1", "-s", "1", "-d", "hamming", "--max-length", "3", "--order", "log-prob"),
+        *("--batch-size", "2", "--shard-size", "8", "--ray", nodes.address),
+    ]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL) as running:
+        deadline = time.monotonic() + 60
+        while len(list((tmp_path / "out").glob("part-*"))) < 3 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        os.kill(running.pid, signal.SIGKILL)
+    assert 3 <= len(list((tmp_path / "out").glob("part-*"))) < 30
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2, ended.stderr
+    assert ended.stderr.splitlines()[-1] == (
+        f"beamsplit: 4 lines could not be decoded: see {tmp_path}/out/_errors.jsonl"
+    )
+    assert without_inputs(tmp_path / "out") == whole
+
+
+def test_what_workers_refuse_is_raised_as_it_was_there(tmp_path: Path, nodes: Nodes) -> None:
+    def no_model() -> Any:
+        raise ArgumentError("there is no such model: give another")
+
+    task = Task(no_model, as_given, str(tmp_path), "jsonl")
+    message = r"^there is no such model: give another$"
+    with ray_pool(task, Cluster(nodes.address)) as pool, pytest.raises(ArgumentError, match=message):
+        pool.start()
+
+
+def test_a_cluster_without_room_is_named(tmp_path: Path, nodes: Nodes) -> None:
+    with pytest.raises(ArgumentError, match=r"^the cluster has no room for a worker with CPU 2 and GPU 1"):
+        run(tmp_path, nodes, cpus=2, gpus=1)
+
+
+def test_a_worker_that_cannot_live_is_given_up(tmp_path: Path, nodes: Nodes) -> None:
+    """A model that ends its process as soon as it is loaded."""
+
+    def end() -> Any:
+        os._exit(3)
+
+    task = Task(end, as_given, str(tmp_path), "jsonl")
+    with ray_pool(task, Cluster(nodes.address)) as pool:
+        assert isinstance(pool, RayPool)
+        pool.patience = 1
+        with pytest.raises(ValueError, match=r"^2 workers were lost in a row, the last since "):
+            pool.start()
+
+
+@pytest.mark.usefixtures("nodes")
+@pytest.mark.filterwarnings("ignore")  # Ray Data warns of itself
+def test_the_example_of_ray_data_runs(tmp_path: Path) -> None:
+    """The callable in `map_batches`, on the same cluster."""
+    page = (ROOT / "docs" / "big-jobs.md").read_text(encoding="utf-8")
+    (code,) = (block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "ray.data" in block)
+    parquet: Any = pytest.importorskip("pyarrow.parquet", reason="pip install '.[ray]'")
+    write_lines(
+        tmp_path / "sentences.jsonl", ['{"id": 7, "text": "I\'m cold."}', '{"id": 8, "text": ""}'] * 20
+    )
+    code = code.replace("s3://bucket", str(tmp_path)).replace("batch_size=1024", "batch_size=16")
+    exec(code, {})
+    rows = parquet.read_table(tmp_path / "lists").to_pylist()
+    assert sorted(row["id"] for row in rows) == [7] * 20 + [8] * 20
+    found = {row["id"]: row for row in rows}
+    assert found[7]["texts"][0] == "J'ai froid."
+    assert len(found[7]["texts"]) == len(found[7]["log_probs"]) == len(found[7]["tokens"]) == 6
+    assert found[7]["error"] is None
