@@ -240,10 +240,10 @@ def test_the_tree_is_that_of_the_search(capsys: pytest.CaptureFixture[str], tmp_
         (("a", "--diversity", "ngram:n=0"), "diversity: n must be a whole number of at least 1, not 0"),
         (("a", "--diversity", "ngram:m=2"), "diversity: ngram has no setting 'm': it has n"),
         (("a", "--strength", "-1"), "strength must be a finite number of 0 or more, not -1.0"),
-        (("a", "--top-p", "0.9"), "branching has no setting 'top_p': it is for sampling, nucleus, "),
+        (("a", "--top-p", "0.9"), "branching has no setting 'top_p': it is for chunks, sampling, "),
         (
             ("a", "--strategy", "bs", "-s", "3"),
-            "--strength is for dbs, branching, divmbest, diverse-sampling and diverse-arithmetic, and ",
+            "--strength is for dbs, branching, chunks, divmbest, diverse-sampling and diverse-arithmetic, ",
         ),
         (
             ("a", "--strategy", "nucleus", "-d", "ngram"),

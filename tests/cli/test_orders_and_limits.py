@@ -68,7 +68,7 @@ def test_lists_are_in_the_order_that_is_said(
     for order in (None, "score", "log-prob", "mbr"):
         options = () if order is None else ("--order", order)
         line = asked(capsys, model, "--strategy", name, *options)
-        assert line["order"] == (order or ("choice" if name == "branching" else "score"))
+        assert line["order"] == (order or ("choice" if name in ("branching", "chunks") else "score"))
         if line["order"] in ("score", "log-prob"):
             power = 1.0 if line["order"] == "score" else 0.0
             assert falls([per_token(each, power) for each in line["hypotheses"]])
