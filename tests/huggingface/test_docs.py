@@ -11,7 +11,7 @@ import pytest
 from huggingface.models import case, tokenizer
 
 PAGE = (Path(__file__).parents[2] / "docs" / "transformers.md").read_text(encoding="utf-8")
-AFTER, PIPELINE, BRANCHING, OURS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+AFTER, PIPELINE, BRANCHING, CHUNKS, OURS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 def ran(code: str) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def ran(code: str) -> dict[str, Any]:
     return names
 
 
-@pytest.mark.parametrize("example", [AFTER.partition("# after")[2].partition("\n")[2], BRANCHING])
+@pytest.mark.parametrize("example", [AFTER.partition("# after")[2].partition("\n")[2], BRANCHING, CHUNKS])
 def test_the_examples_of_generate_return_six_sequences_for_each_prompt(example: str) -> None:
     names = ran(example.replace("model.generate(", "found = model.generate("))
     sequences = [tuple(row) for row in names["found"].tolist()]
