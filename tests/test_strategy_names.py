@@ -20,6 +20,7 @@ from beamsplit import (
     Cumulative,
     DiverseArithmeticSampling,
     DiverseBeamSearch,
+    DiverseChunks,
     DiverseSampling,
     DiverseSiblings,
     DivMBest,
@@ -56,6 +57,7 @@ EXPECTED: dict[str, Strategy] = {
         groups=3, samples_per_group=2, strength=0.7, diversity=NGram(n=2)
     ),
     "stochastic": StochasticBeamSearch(beams=6),
+    "chunks": DiverseChunks(groups=6),
 }
 
 
@@ -101,7 +103,9 @@ def test_the_registry_says_of_each_what_its_class_has(name: str) -> None:
     entry, made = STRATEGIES[name], spec(name, WIDTHS)
     known = {*vars(made.make(load("en-fr")))}
     assert entry.diverse == ({"strength", "diversity"} <= known)
-    assert bool(entry.per_group) == ("groups" in known)
+    one_of_each_group = entry.width == "groups" and not entry.per_group
+    assert bool(entry.per_group) == ("groups" in known and not one_of_each_group)
+    assert one_of_each_group == (name == "chunks")
     assert {entry.width, *entry.preset} <= known
 
 
@@ -209,7 +213,7 @@ def test_what_a_file_leaves_out_is_as_the_class_or_the_name_has_it(markov: Marko
             {},
             "strength must be a finite number of 0 or more, not nan",
         ),
-        ("bs", {}, {"top_p": 0.9}, "bs has no setting 'top_p': it is for sampling, nucleus"),
+        ("bs", {}, {"top_p": 0.9}, "bs has no setting 'top_p': it is for chunks, sampling, "),
         ("dbs", {}, {"groups": 3}, "dbs has no setting 'groups': leave it out"),
         ("dbs", {}, {"rate": 3}, "dbs has no setting 'rate': it is for siblings"),
         ("nucleus", {}, {"topp": 3}, "nucleus has no setting 'topp': did you mean 'top_p'?"),

@@ -101,7 +101,7 @@ def test_a_penalty_is_refused_where_no_strategy_has_one(
     option: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     name = {"-s": "--strength", "-d": "--diversity"}[option[0]]
-    also = "branching, " if name == "--strength" else ""  # which has a strength and no term
+    also = "branching, chunks, " if name == "--strength" else ""  # which have a strength and no term
     told = f"{name} is for dbs, {also}divmbest, diverse-sampling and diverse-arithmetic, and the"
     assert refusal(capsys, *TASK, "--strategies", "bs", *option) == f"{told} strategy is bs"
     assert refusal(capsys, *TASK, "--strategies", "bs,mmi", *option) == f"{told} strategies are bs, mmi"

@@ -323,7 +323,7 @@ def test_all_pages_are_renewed_and_their_pictures_kept(
     (results / "paper" / "coco.json").write_text(json.dumps(RESULTS), encoding="utf-8")
     for name in ("shown", "other", "hidden"):
         (results / "paper" / f"{name}.svg").touch()
-    for page, picture in zip(runner.PAGES, ("shown", "other", "shown"), strict=True):
+    for page, picture in zip(runner.PAGES, ("shown", "other", "shown", "other"), strict=True):
         text = f"![It](results/paper/{picture}.svg)\n<!-- paper/coco: chosen -->\n<!-- end -->\n"
         (tmp_path / page).write_text(text, encoding="utf-8")
     assert CliRunner().invoke(runner.main, ["--tables"]).exit_code == 0
