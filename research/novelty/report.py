@@ -102,11 +102,12 @@ def _own_name(name: str, setting: Results) -> str:
 def _named(results: Results, against: Sequence[str]) -> Results:
     if not against:
         return reference_of(results)
+    wanted = " ".join(against)  # a page gives it word by word
     for name, setting in results["settings"].items():
-        if against[0] in (name, setting["family"]):
+        if wanted in (name, setting["family"]):
             found: Results = setting
             return found
-    raise ArgumentError(f"there is no setting {against[0]!r}: there are {', '.join(results['settings'])}")
+    raise ArgumentError(f"there is no setting {wanted!r}: there are {', '.join(results['settings'])}")
 
 
 def _cell(setting: Results, first: Results, figure: str, digits: int) -> str:
