@@ -211,8 +211,8 @@ def test_a_wrong_file_is_refused_at_once(tmp_path: Path) -> None:
 # Memory
 
 
-@pytest.mark.parametrize("most", [1, 2, 3])
-def test_a_batch_that_does_not_fit_is_halved(tmp_path: Path, most: int) -> None:
+def test_a_batch_that_does_not_fit_is_halved(tmp_path: Path) -> None:
+    most = 3
     path = write_lines(tmp_path / "in.txt", [f"text {number}" for number in range(16)])
     decode_files([path], tmp_path / "whole", shard_size=16, batch_size=8)
     model = SmallModel(most_rows=most)

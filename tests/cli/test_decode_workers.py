@@ -111,6 +111,9 @@ def test_an_engine_is_asked_by_workers(folder: Path, capsys: pytest.CaptureFixtu
         assert server.url not in (folder / "out" / "_manifest.json").read_text()
 
 
+@pytest.mark.skipif(
+    "BEAMSPLIT_LONG_TESTS" not in os.environ, reason="takes a minute: BEAMSPLIT_LONG_TESTS=1 runs it"
+)
 def test_two_workers_of_ray_ask_an_engine(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """By a cluster of their own, which ends with them and says nothing of itself."""
     pytest.importorskip("ray", reason="pip install '.[ray]'")
