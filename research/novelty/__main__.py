@@ -19,7 +19,7 @@ from research.chat.encoding import Encoder
 from research.novelty.choice import choose_settings, reference_of
 from research.novelty.decoding import BATCH, claim, outputs_of, prompts_of, write_run
 from research.novelty.measures import Meter, is_readable
-from research.novelty.measuring import kept_lists, measure_all
+from research.novelty.measuring import joined, kept_lists, measure_all
 from research.novelty.model import load_halved
 from research.novelty.plot import draw_novelty
 from research.novelty.pronouncing import choose_ways, measure_ways, ways
@@ -35,6 +35,9 @@ _PATH = click.Path(path_type=Path)
 _model = click.option("--model", required=True, help="Folder of SmolLM2-135M-Instruct.")
 _prompts = click.option(
     "--prompts", required=True, type=_PATH, help='Lines of {"id", "prompt"}, such as NoveltyBench.'
+)
+_skip = click.option(
+    "--skip", type=click.IntRange(0), default=0, help="Leave out so many prompts: they were decoded before."
 )
 _results = click.option("--results", type=_PATH, default=HERE, help="Folder of the figures.")
 
@@ -56,6 +59,7 @@ def program() -> None:
 @click.option("--device", help="Device to decode on, such as cuda.")
 @click.option("--batch", default=BATCH, show_default=True, help="Prompts at once; a GPU takes 25 and more.")
 @click.option("--share", is_flag=True, help="Share the runs with other processes that write to OUT.")
+@_skip
 @_results
 def answers(
     model: str,
@@ -67,6 +71,7 @@ def answers(
     device: str | None,
     batch: int,
     share: bool,
+    skip: int,
     results: Path,
 ) -> None:
     """Decode the prompts by every run, except those that are there.
@@ -74,7 +79,7 @@ def answers(
     Several processes can share the runs: each takes the next that nobody has begun. What one of them has
     left unfinished is taken up again when OUT has no .claim files any more.
     """
-    entries = {part: prompts_of(prompts, part) for part in parts}
+    entries = {part: prompts_of(prompts, part)[skip:] for part in parts}
     door = load_halved(model, device)
     asked = [run for name, run in runs(door).items() if re.search(only, name)]
     if chosen:
@@ -85,7 +90,7 @@ def answers(
         for part, run in product(parts, asked):
             if not share or claim(run, out / part):
                 bar.note(f"{run.name}, {part}")
-                write_run(door, run, entries[part], out / part, bar.advance, batch)
+                write_run(door, run, entries[part], out / part, bar.advance, batch, skip)
 
 
 @program.command()
@@ -95,19 +100,28 @@ def answers(
 @click.option("--part", type=_PART, required=True, help="Which half of the prompts.")
 @click.option("--encoder", required=True, help="Folder of all-MiniLM-L6-v2.")
 @click.option("--all", "every", is_flag=True, help="Of test prompts, all settings and not the chosen ones.")
+@click.option("--add", is_flag=True, help="Keep what was measured, and add these settings or prompts.")
+@_skip
 @_results
 def measure(
-    folder: Path, model: str, prompts: Path, part: str, encoder: str, every: bool, results: Path
+    folder: Path,
+    model: str,
+    prompts: Path,
+    part: str,
+    encoder: str,
+    every: bool,
+    add: bool,
+    skip: int,
+    results: Path,
 ) -> None:
     """Measure the answers in a folder: every setting, or of test prompts those that were chosen."""
     door = load_halved(model)
     rows = rows_of_table() if part == "valid" or every else _chosen_rows(results)
-    meter = Meter(Encoder(encoder), "all-MiniLM-L6-v2")
+    meter, entries = Meter(Encoder(encoder), "all-MiniLM-L6-v2"), prompts_of(prompts, part)[skip:]
     with Progress("measure").bar(len(rows)) as bar:
-        found = measure_all(
-            folder, rows, runs(door), prompts_of(prompts, part), meter, similarity_of_search(door), bar
-        )
-    _write(results / f"{part}.json", found)
+        found = measure_all(folder, rows, runs(door), entries, meter, similarity_of_search(door), bar)
+    file = results / f"{part}.json"
+    _write(file, joined(_read(file), found) if add else found)
 
 
 @program.command()

@@ -21,9 +21,12 @@ BATCH = 5
 
 
 def prompts_of(file: Path, part: str) -> list[dict[str, Any]]:
-    """Return every other prompt of a file to report on; to choose settings by, half of the others."""
+    """Return every other prompt of a file to report on, and the others to choose settings by.
+
+    Of these, every second comes first: settings were chosen on them alone once, and the rest was added.
+    """
     entries = [entry for _, entry in read_json_objects(file, '{"id": ..., "prompt": ...}')]
-    return entries[0::4] if part == "valid" else entries[1::2]
+    return entries[0::4] + entries[2::4] if part == "valid" else entries[1::2]
 
 
 def write_run(
@@ -33,12 +36,13 @@ def write_run(
     folder: Path,
     advance: Callable[[], None],
     batch: int = BATCH,
+    before: int = 0,
 ) -> None:
-    """Write FOLDER/RUN.json, unless it is there."""
+    """Write FOLDER/RUN.json, unless it is there. `before` is how many prompts come before these."""
     file = folder / run.file
     if file.exists():
         return
-    content = decode_run(model, run, prompts, advance, batch)
+    content = decode_run(model, run, prompts, advance, batch, before)
     write_bytes(file, (json.dumps(content, ensure_ascii=False) + "\n").encode())
 
 
@@ -58,6 +62,7 @@ def decode_run(
     prompts: Sequence[dict[str, Any]],
     advance: Callable[[], None] = lambda: None,
     batch: int = BATCH,
+    before: int = 0,
 ) -> dict[str, Any]:
     """Return the outputs for each prompt, the rows that the model has computed, and the time."""
     counted = Counted(model)
@@ -66,7 +71,7 @@ def decode_run(
     for start in range(0, len(prompts), batch):
         some = prompts[start : start + batch]
         conversations = [[{"role": "user", "content": entry["prompt"]}] for entry in some]
-        numbers = list(range(start, start + len(some)))
+        numbers = [before + start + place for place in range(len(some))]
         found = decode(
             counted,
             conversations,

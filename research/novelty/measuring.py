@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from statistics import mean
+from statistics import fmean, mean
 from typing import Any
 
 from beamsplit import Hypothesis
+from beamsplit.errors import ArgumentError
 from beamsplit.progress import Bar
 from beamsplit.selecting import Similarity
 from research.novelty.decoding import outputs_of
@@ -16,7 +17,7 @@ from research.novelty.keeping import keep
 from research.novelty.measures import Meter, by_figure
 from research.novelty.settings import Row, Run
 
-__all__ = ["kept_lists", "measure_all"]
+__all__ = ["joined", "kept_lists", "measure_all"]
 
 
 def measure_all(
@@ -44,6 +45,31 @@ def measure_all(
         "prompts": [entry["id"] for entry in prompts],
         "settings": found,
     }
+
+
+def joined(before: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """Return two measurements as one: of further settings, or of further prompts for the same settings.
+
+    Settings that were not measured on further prompts are left out, since they cannot be compared.
+    """
+    old, new = before["settings"], more["settings"]
+    if before["prompts"] == more["prompts"]:
+        return {**before, "settings": {**old, **new}}
+    if set(before["prompts"]) & set(more["prompts"]):
+        raise ArgumentError("some prompts were measured before, and others not: give --skip their number")
+    sizes = len(before["prompts"]), len(more["prompts"])
+    settings = {name: _on_both(old[name], new[name], sizes) for name in old if name in new}
+    return {**before, "prompts": before["prompts"] + more["prompts"], "settings": settings}
+
+
+def _on_both(old: dict[str, Any], new: dict[str, Any], sizes: tuple[int, int]) -> dict[str, Any]:
+    means: dict[str, Any] = {
+        name: fmean((old[name], new[name]), weights=sizes)
+        for name in ("cost", "seconds")
+        if name in old and name in new
+    }
+    figures = {name: values + new["figures"][name] for name, values in old["figures"].items()}
+    return {**old, **means, "figures": figures}
 
 
 def kept_lists(

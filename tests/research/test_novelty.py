@@ -21,7 +21,7 @@ from research.novelty.choice import choose_settings, is_good_enough
 from research.novelty.decoding import BATCH, claim, decode_run, outputs_of, prompts_of, write_run
 from research.novelty.keeping import any_eight, farthest, keep, likeliest
 from research.novelty.measures import Meter, copies, is_readable, is_sensible, is_whole, words_of
-from research.novelty.measuring import measure_all
+from research.novelty.measuring import joined, measure_all
 from research.novelty.model import Counted, halve, load_halved
 from research.novelty.plot import draw_novelty, look_of
 from research.novelty.pronouncing import KS, choose_ways, figures_of_words, ways, words_of_part
@@ -122,6 +122,8 @@ def test_a_prompt_has_the_same_answers_in_any_batch(strategy: Strategy) -> None:
     whole = decode_run(Talking(TABLE), run, PROMPTS)
     for batch in (2, len(PROMPTS)):
         assert decode_run(Talking(TABLE), run, PROMPTS, batch=batch)["outputs"] == whole["outputs"]
+    later = decode_run(Talking(TABLE), run, PROMPTS[3:], before=3)
+    assert later["outputs"] == whole["outputs"][3:]
 
 
 def test_of_processes_that_share_runs_one_takes_each(tmp_path: Path) -> None:
@@ -154,7 +156,7 @@ def test_on_a_gpu_everything_is_in_bfloat16(
 def test_other_prompts_are_for_choosing(tmp_path: Path) -> None:
     file = tmp_path / "prompts.jsonl"
     file.write_text("".join(json.dumps(entry) + "\n" for entry in PROMPTS[:5]))
-    assert [entry["id"] for entry in prompts_of(file, "valid")] == ["p0", "p4"]
+    assert [entry["id"] for entry in prompts_of(file, "valid")] == ["p0", "p4", "p2"]
     assert [entry["id"] for entry in prompts_of(file, "test")] == ["p1", "p3"]
 
 
@@ -372,6 +374,27 @@ def made_up(**settings: tuple[str, float, float, float]) -> dict[str, Any]:
             for name, (family, clusters, log_prob, passed) in settings.items()
         }
     }
+
+
+def result_of(prompts: list[str], **settings: float) -> dict[str, Any]:
+    made = {
+        name: {"family": name, "cost": value, "figures": {"vendi": [value] * len(prompts)}}
+        for name, value in settings.items()
+    }
+    return {"encoder": "some", "prompts": prompts, "settings": made}
+
+
+def test_settings_and_prompts_are_added_to_what_was_measured() -> None:
+    before = result_of(["p0", "p4"], first=1.0, second=2.0)
+    more = joined(before, result_of(["p0", "p4"], second=3.0, third=4.0))
+    assert more == result_of(["p0", "p4"], first=1.0, second=3.0, third=4.0)
+    longer = joined(before, result_of(["p2"], first=4.0, third=5.0))
+    assert longer["prompts"] == ["p0", "p4", "p2"]
+    assert list(longer["settings"]) == ["first"]  # the others are not known of all prompts
+    assert longer["settings"]["first"]["cost"] == 2.0
+    assert longer["settings"]["first"]["figures"] == {"vendi": [1.0, 1.0, 4.0]}
+    with pytest.raises(ArgumentError, match="give --skip their number"):
+        joined(before, result_of(["p4", "p2"], first=1.0))
 
 
 def test_the_most_readable_clusters_at_the_quality_of_the_reference() -> None:
