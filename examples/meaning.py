@@ -14,7 +14,7 @@ import argparse
 from chat import lines
 from continue_text import smollm
 
-from beamsplit import DiverseChunks, decode
+from beamsplit import DiverseChunks
 from beamsplit.huggingface import load
 
 
@@ -29,9 +29,7 @@ def main() -> None:
     folder, options = ("", {}) if asked.model else smollm()
     model = load(asked.model or f"{folder}/{options['gguf_file']}")
 
-    strategy = DiverseChunks(groups=6)
-    conversation = [{"role": "user", "content": asked.question}]
-    (answers,) = decode(model, [conversation], strategy, max_length=asked.max_length, no_repeat_ngram=4)
+    answers = model.chat(asked.question, strategy=DiverseChunks(groups=6), max_length=asked.max_length)
     for answer in answers:
         print(lines(f"{answer.group}  ", answer.text))
 

@@ -133,20 +133,27 @@ def answer_chat(
     *,
     answers: int | None = None,
     system: str | None = None,
+    strategy: Strategy | None = None,
     **options: Unpack[OptionArguments],
 ) -> Hypotheses:
     """Return several different answers of a chat model to a question or a conversation, best first.
 
-    Each group gives its best answer. The term, its strength and the limits are the defaults for chats.
+    Each group gives its best answer. The term, its strength and the limits are the defaults for chats. Of
+    another strategy, all that it finds is returned, within the same limits.
     """
-    if "strategy" in options:
-        raise ArgumentError("chat has its own strategy: for another, give messages to decode")
     defaults, widths = DEFAULTS["chat"], DEFAULTS["chat"].widths
-    if answers is not None:
-        widths = replace(widths, groups=checks.at_least("answers", answers, 1))
-    strategy = StrategySpec.of_widths(defaults.strategy, widths).make(model)
-    conversation = as_conversation(messages, system)
     settings = {**defaults.decode_options(), **options}
+    if strategy is None:
+        if answers is not None:
+            widths = replace(widths, groups=checks.at_least("answers", answers, 1))
+        strategy = StrategySpec.of_widths(defaults.strategy, widths).make(model)
+    else:
+        if answers is not None:
+            raise ArgumentError(
+                f"answers={answers} is for the default strategy: {type(strategy).__name__} has its own number"
+            )
+        settings["return_per_group"] = options.get("return_per_group")
+    conversation = as_conversation(messages, system)
     if "min_length" not in options and checks.is_whole(settings["max_length"]):
         settings["min_length"] = min(settings["min_length"], settings["max_length"])
     return decode(model, [conversation], strategy, **settings)[0]

@@ -11,7 +11,15 @@ import pytest
 import torch
 from tokenizers.processors import TemplateProcessing
 
-from beamsplit import ArgumentError, BeamSearch, DiverseBeamSearch, LengthNormalised, cli, decode
+from beamsplit import (
+    ArgumentError,
+    BeamSearch,
+    DiverseBeamSearch,
+    DiverseChunks,
+    LengthNormalised,
+    cli,
+    decode,
+)
 from beamsplit.cli.chat_options import ChatOptions
 from beamsplit.huggingface import from_transformers, load
 from beamsplit.huggingface.chat import end_of_turn, render
@@ -194,6 +202,15 @@ def test_an_end_outside_the_vocabulary_is_none() -> None:
     assert from_transformers(build("llama"), made).end == [EOS]
 
 
+def test_another_strategy_has_the_limits_of_chats() -> None:
+    model, strategy = door(), DiverseChunks(groups=3, chunk=2, similarity="content")
+    found = model.chat("f", strategy=strategy, max_length=5)
+    limits = {**DEFAULTS["chat"].decode_options(), "max_length": 5, "return_per_group": None}
+    assert found == decode(model, [[user("f")]], strategy, **limits)[0]
+    assert [each.group for each in found] == [0, 1, 2]
+    assert len(model.chat("f", strategy=GROUPS, max_length=4)) == GROUPS.groups * GROUPS.beams_per_group
+
+
 # What is refused
 
 REFUSED: list[tuple[Any, str]] = [
@@ -230,7 +247,7 @@ CHATS: list[tuple[Any, dict[str, Any], str]] = [
     ([[user("f")]], {}, "the conversation is [[{'role': 'user', 'content': 'f'}]]: give [{"),
     ([{"role": "system", "content": "e"}, user("f")], {"system": "g"}, "a system message of their own"),
     ("f", {"answers": 0}, "answers must be a whole number of at least 1, not 0"),
-    ("f", {"strategy": GROUPS}, "chat has its own strategy: for another, give messages to decode"),
+    ("f", {"strategy": GROUPS, "answers": 2}, "answers=2 is for the default strategy: DiverseBeamSearch has"),
 ]
 
 

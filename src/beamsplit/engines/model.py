@@ -21,6 +21,7 @@ from beamsplit.hypotheses import Hypotheses
 from beamsplit.messages import Conversation
 from beamsplit.model import Drawing, Drawn, Room, Shortlist
 from beamsplit.options import OptionArguments
+from beamsplit.search.plan import Strategy
 
 __all__ = ["AsyncEngineModel", "EngineModel", "Usage"]
 
@@ -266,14 +267,15 @@ class EngineModel:
         *,
         answers: int | None = None,
         system: str | None = None,
+        strategy: Strategy | None = None,
         **options: Unpack[OptionArguments],
     ) -> Hypotheses:
         """Return several different answers of a chat model to a question or a conversation, best first.
 
         Each group gives its best answer. The term, its strength and the limits are the defaults for chats;
-        `options` are those of `decode`.
+        `options` are those of `decode`. Of another `strategy`, all that it finds is returned.
         """
-        return answer_chat(self, messages, answers=answers, system=system, **options)
+        return answer_chat(self, messages, answers=answers, system=system, strategy=strategy, **options)
 
     def close(self) -> None:
         """Close connections."""

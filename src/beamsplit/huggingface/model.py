@@ -34,6 +34,7 @@ from beamsplit.hypotheses import Hypotheses
 from beamsplit.messages import Conversation
 from beamsplit.model import FixedStep, Guided, Room, plain
 from beamsplit.options import OptionArguments
+from beamsplit.search.plan import Strategy
 
 __all__ = ["Prompt", "TransformersModel", "from_transformers", "word_vectors"]
 
@@ -117,15 +118,16 @@ class TransformersModel:
         *,
         answers: int | None = None,
         system: str | None = None,
+        strategy: Strategy | None = None,
         **options: Unpack[OptionArguments],
     ) -> Hypotheses:
         """Return several different answers of a chat model to a question or a conversation, best first.
 
         Each group gives its best answer. The term, its strength and the limits are the defaults for chats;
-        `options` are those of `decode`. Who wants another strategy, or many questions at once, calls
-        `decode` with messages.
+        `options` are those of `decode`. Of another `strategy`, all that it finds is returned. For many
+        questions at once, call `decode` with messages.
         """
-        return answer_chat(self, messages, answers=answers, system=system, **options)
+        return answer_chat(self, messages, answers=answers, system=system, strategy=strategy, **options)
 
     @torch.no_grad()
     def start(self, inputs: Any) -> tuple[Tensor | Guided, _State]:
