@@ -127,7 +127,7 @@ def test_lists_of_wide_groups_are_long_enough(monkeypatch: pytest.MonkeyPatch, w
     table[:, 7] = 9.0
     table[7, 7] = 0.0
     options = {"max_length": 5, "end": None, "list_width": width}
-    apart, ahead = both_ways(monkeypatch, MarkovModel(table), BeamSearch(beams=64), **options)
+    apart, ahead = both_ways(monkeypatch, MarkovModel(table), BeamSearch(beams=50), **options)
     assert ahead == apart
     assert (len(careful) == 1) is (width is None)
 

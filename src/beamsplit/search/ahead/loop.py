@@ -25,6 +25,7 @@ __all__ = ["fix", "may_fix", "may_run_ahead", "run_ahead"]
 
 _KEPT = 8  # runners for each step of a model, with their graphs
 _AHEAD = 4  # steps that the GPU may be in front of the processor
+_LONGEST = 64  # candidates of a beam, unless these are too few: a kernel makes lists of so many at once
 _FEWEST = capturing.WARM_UPS + 1  # steps of a search that are worth a capture, and have room for its warm-ups
 
 
@@ -58,12 +59,13 @@ def _width(setting: Setting) -> int:
     """Return how many candidates of each beam the GPU looks at, unless that turns out to be too few.
 
     Where nobody pays, lists as long as a group has beams, and ends, are hardly ever too short. Shorter ones
-    are made sooner, but a step that is not certain costs another step of the model.
+    are made sooner, but a step that is not certain costs another step of the model. Very long ones are
+    seldom needed.
     """
     options, plan = setting.options, setting.plan
     if options.list_width:
         return options.list_width
-    return max(short_width(options), plan.beams_per_group + len(options.ends) + 1)
+    return max(short_width(options), min(plan.beams_per_group + len(options.ends) + 1, _LONGEST))
 
 
 def _can_pick_from(setting: Setting, width: int) -> bool:
