@@ -7,7 +7,6 @@ cannot hold is refused: to ask for a tensor's value, and tensors that the proces
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -19,14 +18,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from beamsplit.huggingface import fixed_attention
-from beamsplit.search import capturing, kernels
+from beamsplit.search import capturing
 
 _ASKS = ("_local_scalar_dense", "nonzero", "equal", "is_nonzero", "masked_select", "item", "unique")
 _FROM_THE_PROCESSOR = ("lift_fresh", "scalar_tensor", "_pin_memory")
 
 _OF_SHAPES = ("squeeze_", "unsqueeze_", "t_", "transpose_")  # which move nothing in memory
-
-_LOCAL = threading.local()  # has the recording that is under way in a thread
 
 
 class CannotCaptureError(RuntimeError):
@@ -101,26 +98,10 @@ def record(function: Callable[[], Any]) -> tuple[Recording, Any]:
     with torch.no_grad():
         for _ in range(capturing.WARM_UPS - 1):
             function()
-        recording = _LOCAL.recording = Recording()
-        try:
-            with recording:
-                result = function()
-        finally:
-            _LOCAL.recording = None
+        recording = Recording()
+        with recording:
+            result = function()
     return recording, result
-
-
-def _as_a_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a function be one launch with the tensors it is given, whatever its twin consists of."""
-
-    def launch(*args: Any, **kwargs: Any) -> Any:
-        recording: Recording | None = getattr(_LOCAL, "recording", None)
-        if recording is None:
-            return function(*args, **kwargs)
-        with torch.utils._python_dispatch._disable_current_modes():
-            return recording.note(function, args, kwargs)
-
-    return launch
 
 
 @pytest.fixture
@@ -136,5 +117,4 @@ def recordings(monkeypatch: pytest.MonkeyPatch) -> list[Recording]:
 
     monkeypatch.setattr(capturing, "_can_capture", lambda device: True)
     monkeypatch.setattr(capturing, "_capture", capture)
-    monkeypatch.setattr(kernels, "pick_into", _as_a_kernel(kernels.pick_into))
     return made

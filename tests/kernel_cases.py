@@ -27,8 +27,10 @@ from beamsplit import (
     Hamming,
     ModelError,
     NGram,
+    Shortlist,
 )
-from beamsplit.search.kernels import advance, choose, shortlist
+from beamsplit.search.kernels import GAPS, MOVES, Costs, Outcome, advance, choose, shortlist
+from beamsplit.search.kernels.sorting import sort_into
 from beamsplit.search.shortlist import VocabularyReader
 from beamsplit.testing import PrefixHashModel
 
@@ -170,7 +172,17 @@ def check_ties() -> None:
 
 def check_ahead() -> None:
     """A search that runs ahead with the kernels finds what one without them finds step by step."""
-    shapes: list[tuple[int, int, Any]] = [(1, 3, 0.0), (4, 1, 0.9), (3, 2, (0.0, 0.4, 2.5))]
+    check_searches_ahead([(1, 3, 0.0), (4, 1, 0.9), (3, 2, (0.0, 0.4, 2.5))])
+
+
+def check_wide_ahead() -> None:
+    """The same for groups that are too wide for the kernel that picks."""
+    choose._MOST_BEAMS = 1
+    choose.choose_into = None  # type: ignore[assignment]
+    check_searches_ahead([(1, 5, 0.0), (3, 2, (0.0, 0.4, 2.5))])
+
+
+def check_searches_ahead(shapes: list[tuple[int, int, Any]]) -> None:
     for number, ((groups, beams, strength), end) in enumerate(itertools.product(shapes, [None, [2, 11]])):
         strategy = DiverseBeamSearch(groups=groups, beams_per_group=beams, strength=strength)
         model = PrefixHashModel(vocabulary=70, seed=number, levels=[None, 4][number % 2])
@@ -227,6 +239,69 @@ def check_shortlist() -> None:
         torch.testing.assert_close(made.log_prob.sort().values, expected.log_prob.sort().values)
         torch.testing.assert_close(made.rest, expected.rest)
         torch.testing.assert_close(normaliser, logits.float().logsumexp(1))
+
+
+def check_long_lists() -> None:
+    """Lists longer than the kernel makes are those of torch, too."""
+    torch.manual_seed(0)
+    for rows, vocabulary, width, kind in (
+        (3, 300, 100, torch.float32),
+        (2, 4099, 260, torch.float32),
+        (2, 9000, 70, torch.bfloat16),
+        (1, 129, 128, torch.float32),
+        (2, 70, 69, torch.float32),
+        (2, 3000, 2999, torch.float32),
+        (1, 70, 90, torch.float32),
+    ):
+        logits = (torch.randn(rows, vocabulary) * 3).to(kind).to(DEVICE)
+        made = shortlist.KernelReader(logits).shortlist(width)
+        expected = VocabularyReader(logits).shortlist(width)
+        if kind == torch.float32:
+            assert torch.equal(made.tokens, expected.tokens)
+        assert bool((made.tokens.diff(dim=1) > 0).all())
+        torch.testing.assert_close(made.log_prob.sort().values, expected.log_prob.sort().values)
+        torch.testing.assert_close(made.rest, expected.rest)
+    logits = torch.full((1, 3000), -torch.inf, device=DEVICE)
+    logits[0, [7, 2900]] = torch.tensor([1.0, 2.0], device=DEVICE)
+    made = shortlist.KernelReader(logits).shortlist(80)
+    real = made.log_prob[0] > -torch.inf
+    assert made.tokens[0][real].tolist() == [7, 2900]
+    assert int(made.tokens.max()) < 3000
+    assert made.rest.item() == -torch.inf
+
+
+def check_sorting() -> None:
+    """What sorting finds in a step is what the kernel finds, to the last bit, and told in the same flags."""
+    for number, ((groups, beams), costly, ends, width) in enumerate(
+        itertools.product([(1, 5), (4, 1), (3, 4)], [False, True], [0, 2], [1, 3, 8])
+    ):
+        source = torch.Generator().manual_seed(number)
+        score = -torch.randint(6, (5, groups, beams), generator=source).float()
+        score = score.sort(2, descending=True).values.masked_fill(score == -5, -torch.inf)
+        score[3] = -torch.inf
+        tokens = torch.rand(5, groups, beams, 30, generator=source).argsort(3)[..., :width].sort(3).values
+        gains = -torch.randint(4, tokens.shape, generator=source).float()
+        rest = -torch.randint(3, 9, score.shape, generator=source).float()
+        lists = Shortlist(tokens, gains, rest).map(lambda values: values.to(DEVICE))
+        strengths = torch.arange(groups, device=DEVICE).float().view(-1, 1, 1) if costly else None
+        is_end = (torch.arange(30) < ends).to(DEVICE)
+        score = score.to(DEVICE)
+        by_kernel, by_sorting = (
+            Outcome.like(score, lists.tokens, beams * (1 + ends), beams) for _ in range(2)
+        )
+        costs = None if strengths is None else Costs(strengths)
+        choose.choose_into(by_kernel, score, score * 0.5, lists, costs, is_end)
+        sort_into(by_sorting, score, score * 0.5, lists, strengths, is_end)
+        # Where there are gaps it does not matter whether beams move: the kernel says so of gaps, too.
+        unsaid = torch.where((by_kernel.flags & GAPS) > 0, MOVES, 0)
+        assert torch.equal(by_kernel.flags | unsaid, by_sorting.flags | unsaid), number
+        for name in ("picked_scores", "live_scores"):
+            assert torch.equal(getattr(by_kernel, name)[1], getattr(by_sorting, name)[1]), number
+        for scores, values in [("picked_scores", "picked"), ("live_scores", "live")]:
+            real = getattr(by_kernel, scores)[1] > -torch.inf
+            for each in (scores, values):
+                ours, theirs = getattr(by_sorting, each), getattr(by_kernel, each)
+                assert torch.equal(ours[:, real], theirs[:, real]), number
 
 
 def check_masked_rows() -> None:

@@ -13,7 +13,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from beamsplit.huggingface.reading import BeamStore, BeamTable, KeysValues, OwnTokens, Scoring, read_beams
+from beamsplit.huggingface.reading import (
+    BeamStore,
+    BeamTable,
+    Bias,
+    KeysValues,
+    OwnTokens,
+    Scoring,
+    read_beams,
+)
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -33,6 +41,8 @@ class Case:
     window: int | None = None
     softcap: float | None = None
     cross: bool = False
+    bias: bool = False
+    sinks: bool = False
     seed: int = 0
 
 
@@ -59,13 +69,23 @@ def make(case: Case, device: str = "cpu") -> Step:
     fused = (2 * torch.randn(rows, heads + 2 * kv_heads, case.size)).to(case.dtype).to(device)
     prompt = (_prompt(case, span).to(device), _prompt(case, span).to(device)) if case.places else None
     own, pool = (None, None) if case.cross else _own(case, rows, device)
+    sinks = torch.randn(heads).to(case.dtype).to(device) if case.sinks else None
     return Step(
         fused[:, :heads],
         BeamStore(prompt, pool),
         BeamTable(span.int().to(device), grid.int().to(device), input_of.int().to(device), own),
-        Scoring(case.size**-0.5, case.softcap, case.window),
+        Scoring(case.size**-0.5, case.softcap, case.window, _bias(case, heads, device), sinks),
         None if case.cross else (fused[:, heads:-kv_heads], fused[:, -kv_heads:]),
     )
+
+
+def _bias(case: Case, heads: int, device: str) -> Bias | None:
+    """For each place of the prompt, two that no row has, and each token of rows' own, the new one too."""
+    if not case.bias:
+        return None
+    own = case.places + 2
+    values = torch.randn(own + case.tokens + 1, heads).to(case.dtype).to(device)
+    return Bias(values.t(), torch.tensor(own, device=device))
 
 
 def _grid(case: Case) -> Tensor:
@@ -121,9 +141,10 @@ def expected(step: Step) -> Tensor:
     """Gather each row's keys in their order, and take one softmax of them; no keys, no result."""
     out = torch.zeros(step.query.shape, dtype=torch.float64, device=step.query.device)
     for row in range(len(out)):
-        keys, values = _of_row(step, row)
+        keys, values = (each.double() for each in _of_row(step, row))
         if len(keys):
-            out[row] = _one_softmax(step.query[row].double(), keys.double(), values.double(), step.scoring)
+            added = _bias_of_row(step, row)
+            out[row] = _one_softmax(step.query[row].double(), keys, values, step.scoring, added)
     return out
 
 
@@ -144,15 +165,32 @@ def _of_row(step: Step, row: int) -> tuple[Tensor, ...]:
     return tuple(found)
 
 
-def _one_softmax(query: Tensor, keys: Tensor, values: Tensor, scoring: Scoring) -> Tensor:
+def _bias_of_row(step: Step, row: int) -> Tensor:
+    """What is added to the scores of all tokens that a row could see: [heads tokens]"""
+    bias, number = step.scoring.bias, int(step.table.input_of[row])
+    places: list[int] = []
+    if bias is None:
+        return torch.zeros(step.query.shape[1], 1, device=step.query.device)
+    if step.store.prompt is not None and number >= 0:
+        places += range(*step.table.span[number].tolist())
+    if step.table.own is not None:
+        places += [int(bias.own) + token for token in range(int(step.table.own.length[row]) + 1)]
+    return bias.values[:, places].double()
+
+
+def _one_softmax(query: Tensor, keys: Tensor, values: Tensor, scoring: Scoring, added: Tensor) -> Tensor:
     if scoring.window is not None:
         keys, values = keys[-scoring.window :], values[-scoring.window :]
+        added = added[:, -scoring.window :]
     group = query.shape[0] // keys.shape[1]
     keys, values = (each.repeat_interleave(group, dim=1) for each in (keys, values))
     scores = torch.einsum("hd,khd->hk", query, keys) * scoring.scale
     if scoring.softcap is not None:
         scores = scoring.softcap * torch.tanh(scores / scoring.softcap)
-    return torch.einsum("hk,khd->hd", scores.softmax(dim=1), values)
+    scores = scores + added
+    if scoring.sinks is not None:
+        scores = torch.cat([scores, scoring.sinks.double().unsqueeze(1)], 1)
+    return torch.einsum("hk,khd->hd", scores.softmax(dim=1)[:, : len(keys)], values)
 
 
 def check(case: Case, device: str = "cpu") -> None:
@@ -192,6 +230,13 @@ CASES = [
     Case(cross=True),
     Case(cross=True, inputs=3, places=150, size=40, dtype=torch.bfloat16),
     Case(size=256, width=1, kv_heads=1, places=70),
+    Case(bias=True),
+    Case(bias=True, places=200, inputs=1, tokens=40, group=1, window=50, softcap=4.0),
+    Case(bias=True, group=8, dtype=torch.bfloat16, tokens=70),
+    Case(bias=True, cross=True, inputs=3, places=150),
+    Case(sinks=True),
+    Case(sinks=True, places=0, window=3, group=8, dtype=torch.bfloat16),
+    Case(sinks=True, places=200, inputs=1, group=3, tokens=40, window=60),
 ]
 """Cases that each rule of the kernels has a part in."""
 
@@ -212,6 +257,8 @@ def random_case(seed: int) -> Case:
         window=None if cross else draw.choice([None, None, 1, 2, 15, 18, 80]),
         softcap=draw.choice([None, None, 2.0, 30.0]),
         cross=cross,
+        bias=draw.random() < 0.3,
+        sinks=draw.random() < 0.3,
         seed=seed,
     )
 

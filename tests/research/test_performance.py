@@ -201,6 +201,21 @@ class Clockwork:
         return Go(self.prompt + self.step * (tokens - 1), mib=100.0 * tokens)
 
 
+def test_a_run_begins_nothing_after_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "figures.json"
+    only = ["--tiny", "--device", "cpu", "--only", "search", "terms", "--out", str(out)]
+    monkeypatch.setitem(PARTS, "search", _part(lambda bench: bench.add({"key": "one"})))
+    monkeypatch.setitem(PARTS, "terms", _part(lambda bench: bench.add({"key": "two"})))
+    command.main([*only, "--within", "0"])
+    assert "the time was out before search terms" in capsys.readouterr().err
+    monkeypatch.setattr(command, "_is_lost", lambda device: True)
+    with pytest.raises(SystemExit, match="search has spoilt the GPU for what follows: run --only terms"):
+        command.main(only)
+    assert list(read(out)["parts"]) == ["search"]
+
+
 def test_a_step_is_what_further_tokens_take() -> None:
     found = measure({"ours": Clockwork(prompt=0.5, step=0.002)}, 64, turns=3, clock=Clock(60))["ours"]
     assert found["ms_per_step"] == pytest.approx({"median": 2, "low": 2, "high": 2})
@@ -215,6 +230,12 @@ def test_the_first_go_does_not_count_and_peers_have_a_short_one() -> None:
     measure({"ours": ours, "peer": peer}, 8, turns=2, clock=Clock(60))
     assert ours.asked == [8, 1, 8, 1, 8, 1]
     assert peer.asked == [4, 8, 1, 8, 1]
+
+
+def test_figures_are_told_after_every_turn() -> None:
+    told: list[Any] = []
+    measure({"ours": Clockwork(0.1, 0.1)}, 3, turns=3, clock=Clock(60), note=told.append)
+    assert [each["ours"]["turns"] for each in told] == [1, 2, 3]
 
 
 def test_a_slow_contestant_gets_two_turns() -> None:

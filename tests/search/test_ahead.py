@@ -102,6 +102,36 @@ def test_without_an_end(monkeypatch: pytest.MonkeyPatch, strategy: Strategy) -> 
     assert ahead == apart
 
 
+@pytest.mark.parametrize("end", [None, 2, [2, 11, 40]], ids=str)
+@pytest.mark.parametrize(
+    ("groups", "beams", "strength"), [(1, 256, 0.0), (1, 20, 0.0), (3, 40, 0.0), (4, 36, 0.8), (12, 6, 2.0)]
+)
+def test_wide_groups(
+    monkeypatch: pytest.MonkeyPatch, groups: int, beams: int, strength: float, end: Any
+) -> None:
+    """More beams in a group than a kernel lets pick one after another."""
+    launched = counted(monkeypatch, "launch")
+    strategy = DiverseBeamSearch(groups=groups, beams_per_group=beams, strength=strength)
+    model = PrefixHashModel(300, seed=3, levels=None if end is None else 40)
+    apart, ahead = both_ways(monkeypatch, model, strategy, max_length=4, end=end)
+    assert ahead == apart
+    assert launched
+
+
+@pytest.mark.parametrize("width", [None, 9])
+def test_lists_of_wide_groups_are_long_enough(monkeypatch: pytest.MonkeyPatch, width: int | None) -> None:
+    """One beam may well have all the survivors. A user's width is kept to."""
+    careful = counted(monkeypatch, "_step_carefully", of=loop._Follower)
+    # One token is as likely as all others together, and only after it is everything as likely as before.
+    table = torch.randn(300, 300, generator=torch.Generator().manual_seed(0)) * 0.1
+    table[:, 7] = 9.0
+    table[7, 7] = 0.0
+    options = {"max_length": 5, "end": None, "list_width": width}
+    apart, ahead = both_ways(monkeypatch, MarkovModel(table), BeamSearch(beams=50), **options)
+    assert ahead == apart
+    assert (len(careful) == 1) is (width is None)
+
+
 def test_a_model_without_state(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
     model = MarkovModel(torch.randn(12, 12))

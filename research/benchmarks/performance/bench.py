@@ -142,8 +142,11 @@ class Bench:
             return
         self.free()
         chosen = {name: each for name, each in contestants().items() if not self._is_left_out(name)}
-        figures = measure(chosen, size.tokens, self.turns, self.clock)
-        self.add({"key": key, "model": model, **vars(size), "figures": figures})
+
+        def note(figures: dict[str, dict[str, Any]]) -> None:
+            self.add({"key": key, "model": model, **vars(size), "figures": figures})
+
+        figures = measure(chosen, size.tokens, self.turns, self.clock, note)
         for name, each in figures.items():
             self.say(f"  {name}: {_shown(each)}")
 

@@ -20,6 +20,7 @@ import torch
 
 from beamsplit.errors import BeamsplitError
 from research.benchmarks.performance.bench import Bench, Settings
+from research.benchmarks.performance.contestants import wait
 from research.benchmarks.performance.parts import PARTS
 from research.benchmarks.performance.record import Record, machine
 
@@ -67,6 +68,13 @@ def _parser() -> argparse.ArgumentParser:
         default=(),
         help="no contestants with one of these in their names",
     )
+    parser.add_argument(
+        "--within",
+        type=float,
+        metavar="SECONDS",
+        default=float("inf"),
+        help="begin no case after so many seconds in all; a case that has begun goes on",
+    )
     parser.add_argument("--tiny", action="store_true", help="tiny sizes: does everything run?")
     return parser
 
@@ -92,7 +100,18 @@ def _measure(options: argparse.Namespace) -> None:
     begin = time.monotonic()
     _silence_transformers()
     try:
-        failed = [name for name in chosen if not _runs(bench, name)]
+        failed = []
+        for place, name in enumerate(chosen):
+            left = options.within - (time.monotonic() - begin)
+            if left <= 0:
+                bench.say(f"the time was out before {' '.join(chosen[place:])}")
+                break
+            if not _runs(bench, name, left):
+                failed.append(name)
+            if (rest := chosen[place + 1 :]) and _is_lost(options.device):
+                sys.exit(
+                    f"performance: {name} has spoilt the GPU for what follows: run --only {' '.join(rest)}"
+                )
         bench.say(f"done after {time.monotonic() - begin:.0f} s")
     finally:
         bench.close()
@@ -101,9 +120,18 @@ def _measure(options: argparse.Namespace) -> None:
         sys.exit(f"performance: {', '.join(failed)} failed; the other figures are in {options.out}")
 
 
-def _runs(bench: Bench, name: str) -> bool:
+def _is_lost(device: str) -> bool:
+    """Tell whether an error has spoilt the GPU for the rest of this process: it answers nothing else."""
+    try:
+        wait(device)
+    except RuntimeError:
+        return True
+    return False
+
+
+def _runs(bench: Bench, name: str, left: float) -> bool:
     """Measure a part. If it fails, say why: the others are still worth their time."""
-    bench.begin(name, PARTS[name].limit)
+    bench.begin(name, min(PARTS[name].limit, left))
     begin = time.monotonic()
     try:
         PARTS[name].run(bench)

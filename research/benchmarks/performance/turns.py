@@ -83,12 +83,18 @@ class _Taken:
 
 
 def measure(
-    contestants: Mapping[str, Contestant], tokens: int, turns: int, clock: Clock
+    contestants: Mapping[str, Contestant],
+    tokens: int,
+    turns: int,
+    clock: Clock,
+    note: Callable[[dict[str, dict[str, Any]]], None] = lambda _: None,
 ) -> dict[str, dict[str, Any]]:
     """Return the figures of each contestant, by name, or the line that says why it has none.
 
     Each has a first go that does not count. Then they take turns, until there were enough or the time is out.
     What slows one contestant of a turn, on a machine that others use too, slows its neighbours.
+
+    `note` is given the figures so far, after every turn: a run may be cut off before the last.
     """
     found: dict[str, dict[str, Any]] = {}
     taken: dict[str, _Taken] = {}
@@ -106,6 +112,8 @@ def measure(
             if error := _take_turn(contestants[name], tokens, taken[name]):
                 found[name] = {"error": error}
                 del taken[name]
+        so_far = found | {name: each.figures(tokens) for name, each in taken.items()}
+        note({name: so_far[name] for name in contestants})
     found |= {name: each.figures(tokens) for name, each in taken.items()}
     return {name: found[name] for name in contestants}
 

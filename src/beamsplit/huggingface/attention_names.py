@@ -30,8 +30,8 @@ _configs: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary(
 _WITHOUT_EFFECT = frozenset(
     "cache cache_position cu_seq_lens_k cu_seq_lens_q decoder_attention_mask encoder_attention_mask "
     "encoder_hidden_states is_causal is_cross_attention logits_to_keep max_length_k max_length_q "
-    "mm_token_type_ids num_items_in_batch output_attentions output_hidden_states past_key_value "
-    "past_key_values position_embeddings position_ids return_dict sliding_window target_dtype "
+    "mm_token_type_ids num_items_in_batch output_attentions output_hidden_states output_router_logits "
+    "past_key_value past_key_values position_embeddings position_ids return_dict sliding_window target_dtype "
     "token_type_ids use_cache".split()
 )
 

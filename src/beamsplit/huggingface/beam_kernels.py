@@ -90,6 +90,7 @@ def _read_prompt(query: Tensor, prompt: KeysValues, table: BeamTable, scoring: S
         table.grid,
         table.grid.stride(0),
         table.span if table.own is None else table.own.length,
+        *_bias(scoring, unused=query),
         out,
         weight,
         rows,
@@ -101,6 +102,7 @@ def _read_prompt(query: Tensor, prompt: KeysValues, table: BeamTable, scoring: S
         group=group,
         has_cap=scoring.softcap is not None,
         has_window=scoring.window is not None,
+        has_bias=scoring.bias is not None,
         widen=_must_widen(query),
         least_split=_LEAST_SPLIT,
         block_queries=shape.queries,
@@ -172,6 +174,9 @@ def _read_own(
         own.length,
         own.target,
         table.input_of,
+        *_bias(scoring, unused=query),
+        table.span if scoring.bias is None else scoring.bias.own,
+        query if scoring.sinks is None else scoring.sinks,
         found.out,
         found.weight,
         result,
@@ -183,6 +188,8 @@ def _read_own(
         has_own=new is not None,
         has_cap=scoring.softcap is not None,
         has_window=scoring.window is not None,
+        has_bias=scoring.bias is not None,
+        has_sinks=scoring.sinks is not None,
         widen=_must_widen(query),
         splits=found.splits,
         splits_at_once=max(min(found.splits, _IN_REGISTERS // (2 * shape.group * block_size), 8), 1),
@@ -230,6 +237,12 @@ def _must_widen(query: Tensor) -> bool:
 
 def _numbers(scoring: Scoring) -> tuple[float, float, int]:
     return scoring.scale, scoring.softcap or 1.0, scoring.window or 0
+
+
+def _bias(scoring: Scoring, unused: Tensor) -> tuple[Tensor, int, int]:
+    """Return a bias and its strides; without one, another tensor that is not looked at."""
+    values = unused if scoring.bias is None else scoring.bias.values
+    return values, values.stride(0), values.stride(1)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -303,6 +316,9 @@ def _prompt_kernel(  # type: ignore[no-untyped-def]
     grid,  # [inputs width]
     grid_input,
     length,  # [rows]
+    bias,  # [heads positions]
+    bias_head,
+    bias_place,
     out,  # [splits rows heads size] to be filled
     weight,  # [splits rows heads] to be filled
     rows,
@@ -316,6 +332,7 @@ def _prompt_kernel(  # type: ignore[no-untyped-def]
     group: tl.constexpr,
     has_cap: tl.constexpr,
     has_window: tl.constexpr,
+    has_bias: tl.constexpr,
     widen: tl.constexpr,
     least_split: tl.constexpr,
     block_queries: tl.constexpr,
@@ -363,6 +380,9 @@ def _prompt_kernel(  # type: ignore[no-untyped-def]
         some_keys = tl.load(keys + far * keys_place + column[None, :], mask=here, other=0.0)
         some_values = tl.load(values + far * values_place + column[None, :], mask=here, other=0.0)
         scores = _capped(_compare(queries, some_keys, True, widen) * scale, cap, has_cap)
+        if has_bias:
+            at_bias = bias + head[:, None] * bias_head + key[None, :] * bias_place
+            scores += tl.load(at_bias, mask=is_row[:, None] & (key < last)[None, :], other=0.0)
         seen = (key < last)[None, :]
         if has_window:
             seen = seen & (key[None, :] >= nearest[:, None])
@@ -399,6 +419,11 @@ def _own_kernel(  # type: ignore[no-untyped-def]
     length,  # [rows]
     target,  # [rows]
     input_of,  # [rows]
+    bias,  # [heads positions]
+    bias_head,
+    bias_place,
+    bias_own,  # [] the position of the first token
+    sinks,  # [heads]
     prompt_out,  # [splits rows heads size]
     prompt_weight,  # [splits rows heads]
     result,  # [rows heads size] to be filled
@@ -412,6 +437,8 @@ def _own_kernel(  # type: ignore[no-untyped-def]
     has_own: tl.constexpr,
     has_cap: tl.constexpr,
     has_window: tl.constexpr,
+    has_bias: tl.constexpr,
+    has_sinks: tl.constexpr,
     widen: tl.constexpr,
     splits: tl.constexpr,
     splits_at_once: tl.constexpr,
@@ -455,6 +482,9 @@ def _own_kernel(  # type: ignore[no-untyped-def]
         tl.store(pool_values + to * pool_values_slot + column, value, mask=written)
         product = tl.sum(queries.to(tl.float32) * key.to(tl.float32)[None, :], 1)
         highest = _capped(product * scale, cap, has_cap)
+        if has_bias:
+            bias_of_own = bias + head * bias_head + tl.load(bias_own) * bias_place
+            highest += tl.load(bias_of_own + count * bias_place, mask=is_head, other=0.0)
         total = total + 1.0
         sums = sums + value.to(tl.float32)[None, :]
     if splits > 0:
@@ -489,8 +519,17 @@ def _own_kernel(  # type: ignore[no-untyped-def]
             # Ask for the next slots while these tokens are on their way.
             slot = tl.load(past + token + block_tokens, mask=token + block_tokens < count, other=0)
             scores = _capped(_compare(queries, some_keys, by_dot, widen) * scale, cap, has_cap)
+            if has_bias:
+                at_bias = bias_of_own[:, None] + token[None, :] * bias_place
+                scores += tl.load(at_bias, mask=is_head[:, None] & (token < count)[None, :], other=0.0)
             scores = tl.where((token < count)[None, :], scores, -float("inf"))
             highest, total, sums = _add(highest, total, sums, scores, some_values, by_dot, widen)
+    if has_sinks:
+        sink = tl.load(sinks + head, mask=is_head, other=0.0).to(tl.float32)
+        base = tl.maximum(highest, sink)
+        fading = tl.exp(highest - base)
+        total = total * fading + tl.exp(sink - base)
+        sums = sums * fading[:, None]
     mean = sums / tl.where(total > 0, total, 1.0)[:, None]
     to_result = result + (row * heads + head[:, None]) * size + column[None, :]
     tl.store(to_result, mean.to(result.dtype.element_ty), mask=wanted)

@@ -18,7 +18,7 @@ from transformers.cache_utils import Cache, EncoderDecoderCache
 
 from beamsplit.huggingface import compiling
 from beamsplit.huggingface.fixed_attention import CROSS, read_by
-from beamsplit.huggingface.reading import BeamStore, BeamTable, OwnTokens, Scoring, read_beams
+from beamsplit.huggingface.reading import BeamStore, BeamTable, Bias, OwnTokens, Scoring, read_beams
 from beamsplit.search.capturing import Repeated
 from beamsplit.search.kernels import power_of_two
 
@@ -51,6 +51,7 @@ class Prompts:
     token_name: str  # the argument that is a step's tokens
     position_name: str
     takes_places: bool  # whether the model is told `cache_position`, as before transformers 5
+    has_bias: bool = False  # whether it adds something to scores that depends on where a key is
 
     @property
     def plain_arguments(self) -> dict[str, Any]:
@@ -131,7 +132,9 @@ class FixedBeams:
         self._arguments = _expanded(prompts.arguments, rows, device)
         self._names = prompts.token_name, prompts.position_name
         self._takes_places = prompts.takes_places
-        self._cache = _Cache(len(self._own), self._cross)
+        places = max(layer.keys.shape[2] for layer in prompts.own)
+        most_keys = bucket(places) + shape.steps if prompts.has_bias else 1
+        self._cache = _Cache(len(self._own), self._cross, most_keys)
         self._tables: dict[int | None, BeamTable] = {}
         self._read_layers: set[tuple[bool, int]] = set()
         self._forward = forward
@@ -210,15 +213,19 @@ class FixedBeams:
         new: tuple[Tensor, Tensor] | None,
         scale: float,
         softcap: float | None,
+        bias: Tensor | None,
+        sinks: Tensor | None,
     ) -> Tensor:
         """Return what the rows of a layer find; see `fixed_attention.Reader`."""
         self._read_layers.add((new is None, layer))
+        added = None if bias is None else Bias(bias, self._length)
         if new is None:
             assert self._cross_span is not None
             table = BeamTable(self._cross_span, self._grid, self._owner)
-            return read_beams(query, self._cross[layer], table, Scoring(scale, softcap))
+            return read_beams(query, self._cross[layer], table, Scoring(scale, softcap, None, added, sinks))
         window = self._windows[layer]
-        return read_beams(query, self._own[layer], self._tables[window], Scoring(scale, softcap, window), new)
+        scoring = Scoring(scale, softcap, window, added, sinks)
+        return read_beams(query, self._own[layer], self._tables[window], scoring, new)
 
     @property
     def has_read_all_layers(self) -> bool:
@@ -248,8 +255,8 @@ def _expanded(arguments: dict[str, Any], rows: int, device: torch.device) -> dic
 class _Cache:
     """The caches that a model is shown."""
 
-    def __init__(self, layers: int, cross: list[BeamStore]) -> None:
-        self.own = _OwnCache(layers)
+    def __init__(self, layers: int, cross: list[BeamStore], most_keys: int) -> None:
+        self.own = _OwnCache(layers, most_keys)
         self.whole: Any = self.own
         if cross:
             self.whole = EncoderDecoderCache(self.own, _CrossCache(cross))
@@ -267,16 +274,24 @@ class ShownLayer:
 
 
 class _OwnCache(Cache):  # type: ignore[misc]
-    """A cache that hands on what it is given."""
+    """A cache that hands on what it is given.
 
-    def __init__(self, layers: int) -> None:
+    A model that adds a bias of positions is shown as many keys as a row can have, for which it makes one.
+    They are all the new one, and take no memory.
+    """
+
+    def __init__(self, layers: int, most_keys: int) -> None:
         super().__init__(layers=[ShownLayer() for _ in range(layers)])
         self.seen: Any = 0
+        self._most_keys = most_keys
 
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        return key_states, value_states
+        if self._most_keys == 1:
+            return key_states, value_states
+        keys, values = (each.expand(-1, -1, self._most_keys, -1) for each in (key_states, value_states))
+        return keys, values
 
     def get_seq_length(self, layer_idx: int = 0, *args: Any) -> Any:
         return self.seen

@@ -39,10 +39,13 @@ class Reader(Protocol):
         new: tuple[Tensor, Tensor] | None,
         scale: float,
         softcap: float | None,
+        bias: Tensor | None,
+        sinks: Tensor | None,
     ) -> Tensor:
         """Return what queries [rows heads size] find. `new` are keys and values [rows key_heads size].
 
-        Without them, rows read encoded inputs.
+        Without them, rows read encoded inputs. `bias` [heads positions] is added to the scores of keys, and
+        `sinks` [heads] are scores of a key that has no value.
         """
         ...
 
@@ -84,10 +87,12 @@ def _read(
     is_cross: bool,
     scale: float,
     softcap: float,
+    bias: Tensor | None,
+    sinks: Tensor | None,
 ) -> Tensor:
     new = None if is_cross else (keys, values)
     assert _reader is not None, "a step calls the model"
-    return _reader.read(layer, query, new, scale, softcap or None)
+    return _reader.read(layer, query, new, scale, softcap or None, bias, sinks)
 
 
 @_read.register_fake
@@ -104,11 +109,14 @@ def attention(
     scaling: float | None = None,
     dropout: float = 0.0,
     softcap: float | None = None,
+    position_bias: Tensor | None = None,
+    s_aux: Tensor | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
     """Do what transformers asks of an attention function: [rows heads 1 size] -> [rows 1 heads size].
 
-    `own` is the name of the one that this takes the place of.
+    `own` is the name of the one that this takes the place of. Keys of new tokens may be repeated, to be as
+    many as a row can have: then a bias of positions is for all of these.
     """
     refuse_odd(kwargs, dropout)
     if query.shape[2] != 1:
@@ -116,14 +124,23 @@ def attention(
     is_cross = getattr(key, CROSS, False)
     found = _read(
         query.squeeze(2),
-        key if is_cross else key.squeeze(2),
-        value if is_cross else value.squeeze(2),
+        key if is_cross else key[:, :, 0],
+        value if is_cross else value[:, :, 0],
         module.layer_idx,
         is_cross,
         query.shape[3] ** -0.5 if scaling is None else scaling,
         0.0 if own == "sdpa" else softcap or 0.0,  # torch's function has no caps: prompts are read without
+        None if position_bias is None else _for_all_rows(position_bias, query.shape[1], key.shape[2]),
+        s_aux,
     )
     return found.unsqueeze(1), None
+
+
+def _for_all_rows(bias: Tensor, heads: int, keys: int) -> Tensor:
+    """[1 heads 1 keys] -> [heads keys]"""
+    if bias.shape != (1, heads, 1, keys) or keys == 1:
+        raise NotCarriedError(f"its attention takes a bias of shape {list(bias.shape)}")
+    return bias[0, :, 0]
 
 
 def mask(function: Any) -> None:

@@ -184,6 +184,8 @@ _CHANGING = (
     "attention_mask cache_position decoder_attention_mask decoder_input_ids decoder_position_ids input_ids "
     "inputs_embeds past_key_values position_ids"
 ).split()
+# What positions in text and pictures are made of: nobody asks where a model is told the positions.
+_OF_POSITIONS = "image_grid_thw mm_token_type_ids second_per_grid_ts video_grid_thw".split()
 
 
 def _prompts(model: Any, kwargs: dict[str, Any], ids: Tensor, batch: int) -> Prompts:
@@ -196,9 +198,10 @@ def _prompts(model: Any, kwargs: dict[str, Any], ids: Tensor, batch: int) -> Pro
     own, length = _layers(own_cache), int(own_cache.get_seq_length())
     mask = padding_of(kwargs.get(f"{prefix}attention_mask"), own_cache)
     inputs = next_inputs(model, torch.cat([ids, ids[:, -1:]], dim=1), kwargs)
-    arguments = {name: value for name, value in inputs.items() if name not in _CHANGING and value is not None}
-    _check_arguments(arguments)
     positions = inputs.get(f"{prefix}position_ids")
+    left_out = _CHANGING if positions is None else [*_CHANGING, *_OF_POSITIONS]
+    arguments = {name: value for name, value in inputs.items() if name not in left_out and value is not None}
+    _check_arguments(arguments)
     return Prompts(
         own=own,
         cross=() if cross_cache is None else _layers(cross_cache),
@@ -210,7 +213,17 @@ def _prompts(model: Any, kwargs: dict[str, Any], ids: Tensor, batch: int) -> Pro
         token_name=f"{prefix}input_ids",
         position_name=f"{prefix}position_ids",
         takes_places=inputs.get("cache_position") is not None,
+        has_bias=_has_bias(model, own, length),
     )
+
+
+def _has_bias(model: Any, own: tuple[Layer, ...], length: int) -> bool:
+    """Tell whether a model adds a bias of positions to scores, as T5 does."""
+    if not any(hasattr(module, "compute_bias") for module in model.modules()):
+        return False
+    if any(layer.window is not None or layer.keys.shape[2] != length for layer in own):
+        raise NotCarriedError("it has a bias of positions, and does not keep all of them")
+    return True
 
 
 def _caches(cache: Any) -> tuple[Any, Any | None]:

@@ -173,6 +173,9 @@ class TransformersModel:
 
         Each row is then stored once for all rows that go on from it, as a prompt is.
         """
+        # This copies keys, also where states share a pool, so the model has no `keeps_earlier_steps`. To join
+        # them by number alone, a cache for beams would need a length and a window for each row (it has one of
+        # each), and a pool that outlives a new search from the root, which empties it (`BeamCache.stepping`).
         rows = [len(state.owner) for state in states]
         kwargs = join_arguments([state.kwargs for state in states], rows)
         if is_wanted(self._beam_cache):

@@ -16,7 +16,16 @@ from torch import Tensor
 from beamsplit.huggingface.attending import Part, merge
 from beamsplit.search.kernels import available
 
-__all__ = ["BeamStore", "BeamTable", "KeysValues", "OwnTokens", "Scoring", "read_beams", "read_by_torch"]
+__all__ = [
+    "BeamStore",
+    "BeamTable",
+    "Bias",
+    "KeysValues",
+    "OwnTokens",
+    "Scoring",
+    "read_beams",
+    "read_by_torch",
+]
 
 
 KeysValues: TypeAlias = tuple[Tensor, Tensor]
@@ -54,12 +63,22 @@ class BeamTable:
 
 
 @dataclass(frozen=True)
+class Bias:
+    """What is added to scores, by the position of a key: the same for all rows."""
+
+    values: Tensor  # [heads positions], those of the prompt's places first
+    own: Tensor  # [] the position of the first token of rows' own
+
+
+@dataclass(frozen=True)
 class Scoring:
     """How queries are compared with keys."""
 
     scale: float
     softcap: float | None = None
     window: int | None = None  # a key is seen if its distance is less; the new token has distance 0
+    bias: Bias | None = None  # added after the cap
+    sinks: Tensor | None = None  # [heads] the score of a key without a value, which every query sees
 
 
 def read_beams(
@@ -105,6 +124,10 @@ def read_by_torch(
         for pool, each in zip(store.pool, new, strict=True):
             _write(pool, table.own.target, each)
     out = parts[0].out if len(parts) == 1 else merge(*parts)
+    if scoring.sinks is not None:
+        weight = torch.stack([part.weight for part in parts]).logsumexp(0)  # [rows kv_heads group]
+        sinks = scoring.sinks.float().view(1, *weight.shape[1:])
+        out = out * torch.sigmoid(weight - sinks).unsqueeze(3)
     return out.reshape(query.shape).to(query.dtype)
 
 
@@ -124,7 +147,11 @@ def _read_prompt(query: Tensor, prompt: KeysValues, table: BeamTable, scoring: S
     # [inputs kv_heads width*group ...]: the queries of an input as one block.
     block = query[row].view(inputs, width, kv_heads, group, size).transpose(1, 2).flatten(2, 3)
     seen = seen[:, None, :, None].expand(inputs, 1, width, group, places).flatten(2, 3)
-    part = _attend(block, keys, values.masked_fill(~real[:, None, :, None], 0), seen, scoring)
+    added = None
+    if scoring.bias is not None:
+        of_head = scoring.bias.values[:, :places].reshape(1, kv_heads, 1, group, places)
+        added = of_head.expand(1, kv_heads, width, group, places).flatten(2, 3)
+    part = _attend(block, keys, values.masked_fill(~real[:, None, :, None], 0), seen, scoring, added)
     # Back to rows. Empty places go to one row more, which is cut off.
     to = table.grid.masked_fill(table.grid < 0, rows).long().flatten()
     out = block.new_zeros(rows + 1, kv_heads, group, size, dtype=torch.float32)
@@ -153,14 +180,27 @@ def _read_own(query: Tensor, pool: KeysValues, own: OwnTokens, scoring: Scoring,
         for stored, each in zip(pool, new, strict=True)
     )
     block = query.reshape(rows, kv_heads, -1, query.shape[2])
-    return _attend(block, keys, values, seen[:, None, None], scoring)
+    added = None
+    if scoring.bias is not None:
+        position = scoring.bias.own + torch.where(token == tokens, length, token)  # [rows tokens+1]
+        position = position.clamp(max=scoring.bias.values.shape[1] - 1)  # of what is not there
+        of_row = scoring.bias.values[:, position].transpose(0, 1)  # [rows heads tokens+1]
+        added = of_row.reshape(rows, kv_heads, -1, tokens + 1)
+    return _attend(block, keys, values, seen[:, None, None], scoring, added)
 
 
-def _attend(query: Tensor, keys: Tensor, values: Tensor, seen: Tensor, scoring: Scoring) -> Part:
-    """Return what queries [a b m size] find in keys [a b n size] that they see; nothing found is zero."""
+def _attend(
+    query: Tensor, keys: Tensor, values: Tensor, seen: Tensor, scoring: Scoring, added: Tensor | None
+) -> Part:
+    """Return what queries [a b m size] find in keys [a b n size] that they see; nothing found is zero.
+
+    `added` [1 or a, b, m, n] is added to their scores.
+    """
     scores = torch.matmul(query.float(), keys.float().transpose(2, 3)) * scoring.scale
     if scoring.softcap is not None:
         scores = torch.tanh(scores / scoring.softcap) * scoring.softcap
+    if added is not None:
+        scores = scores + added.float()
     scores = scores.masked_fill(~seen, -torch.inf)
     weight = torch.logsumexp(scores, dim=3)
     least = torch.finfo(weight.dtype).min  # -inf minus -inf would be no number

@@ -25,6 +25,7 @@ __all__ = ["fix", "may_fix", "may_run_ahead", "run_ahead"]
 
 _KEPT = 8  # runners for each step of a model, with their graphs
 _AHEAD = 4  # steps that the GPU may be in front of the processor
+_LONGEST = 64  # candidates of a beam, unless these are too few: a kernel makes lists of so many at once
 _FEWEST = capturing.WARM_UPS + 1  # steps of a search that are worth a capture, and have room for its warm-ups
 
 
@@ -50,8 +51,26 @@ def may_run_ahead(setting: Setting) -> bool:
         and options.min_length <= 1
         and _is_capturable(options.ranking)
         and _is_capturable(setting.stopping.rule)
-        and kernels.can_pick_into(setting.like, plan.groups, plan.beams_per_group, short_width(options))
+        and _can_pick_from(setting, _width(setting))
     )
+
+
+def _width(setting: Setting) -> int:
+    """Return how many candidates of each beam the GPU looks at, unless that turns out to be too few.
+
+    Where nobody pays, lists as long as a group has beams, and ends, are hardly ever too short. Shorter ones
+    are made sooner, but a step that is not certain costs another step of the model. Very long ones are
+    seldom needed.
+    """
+    options, plan = setting.options, setting.plan
+    if options.list_width:
+        return options.list_width
+    return max(short_width(options), min(plan.beams_per_group + len(options.ends) + 1, _LONGEST))
+
+
+def _can_pick_from(setting: Setting, width: int) -> bool:
+    plan = setting.plan
+    return kernels.can_pick_into(setting.like, plan.groups, plan.beams_per_group, width, plan.penalises)
 
 
 def _is_capturable(rule: object) -> bool:
@@ -77,6 +96,7 @@ class _Follower:
     def __init__(self, setting: Setting, fixed: FixedStep) -> None:
         self._setting, self._fixed = setting, fixed
         self._groups = Frontier.roots(setting.at_home(), range(setting.plan.groups))
+        self._groups.width = _width(setting)
         self._tokens = torch.empty(0, dtype=torch.long)  # [rows] of the last step
         self._trail: list[Tensor] = []  # of every step, the row that each row goes on from
 
@@ -132,7 +152,7 @@ class _Follower:
     def _runner(self) -> Runner:
         """Return a runner for lists of the present width: the one of an earlier search, if it will do."""
         width = self._groups.first_width
-        while width > 1 and not self._can_pick_from(width):
+        while width > 1 and not _can_pick_from(self._setting, width):
             width -= width // 2  # the longest lists that will do: short ones are seldom certain
         key = _key_of(self._setting, width)
         runner = self._fixed.kept.get(key)
@@ -147,10 +167,6 @@ class _Follower:
         kept[key] = runner
         if len(kept) > _KEPT:
             del kept[next(iter(kept))]  # the oldest
-
-    def _can_pick_from(self, width: int) -> bool:
-        plan = self._setting.plan
-        return kernels.can_pick_into(self._setting.like, plan.groups, plan.beams_per_group, width)
 
 
 def _key_of(setting: Setting, width: int) -> Hashable | None:

@@ -122,7 +122,6 @@ class Runner:
         assert setting.is_end is not None
         kernels.pick_into(
             self._record.outcome,
-            setting.plan.rule,
             Beams(self._no_tokens, self._log_prob, score),
             lists,
             self._penalty,

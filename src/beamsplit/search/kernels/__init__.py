@@ -22,7 +22,7 @@ from beamsplit.model import FixedStep, Guided, LogProbs, Shortlist
 from beamsplit.search.plan import Rule
 from beamsplit.search.pricing import GroupPenalty
 from beamsplit.search.rules import Maximise
-from beamsplit.search.select import Picks, Selection, settle, split_ends
+from beamsplit.search.select import Picks, Selection
 from beamsplit.search.shortlist import Reader, VocabularyReader
 from beamsplit.search.state import Beams
 
@@ -99,20 +99,6 @@ class Outcome(NamedTuple):
             score.new_empty(3, batch, groups, keep),
             torch.empty(batch, dtype=torch.int32, device=score.device),
         )
-
-    def note(self, picks: Picks, ended: Tensor, survivors: Picks, is_certain: bool, any_end: bool) -> None:
-        """Fill the tensors with what was decided, there being as many picks as were asked for, or fewer."""
-        for values, nothing in ((self.picked, 0), (self.picked_scores, -torch.inf)):
-            values.fill_(nothing)
-        count, keep = picks.token.shape[2], survivors.token.shape[2]
-        self.picked[..., :count].copy_(torch.stack([picks.parent, picks.token, ended.long()]))
-        self.picked_scores[..., :count].copy_(torch.stack([picks.log_prob, picks.score, picks.cost]))
-        self.live.zero_()
-        self.live_scores.fill_(-torch.inf)
-        self.live[..., :keep].copy_(torch.stack([survivors.parent, survivors.token]))
-        self.live_scores[..., :keep].copy_(torch.stack([survivors.log_prob, survivors.score, survivors.cost]))
-        flags = MOVES | GAPS | (ENDS if any_end else 0) | (0 if is_certain else UNCERTAIN)
-        self.flags.fill_(flags)
 
     @property
     def selection(self) -> Selection:
@@ -226,38 +212,42 @@ def _costs(penalty: GroupPenalty, beams: Beams, lists: Shortlist) -> Costs | Non
     )
 
 
-def can_pick_into(like: Tensor, groups: int, beams: int, width: int) -> bool:
-    """Tell whether `pick_into` knows so many beams in each group with lists of this width."""
-    if like.device.type == "cuda" and not available(like):
-        return False
-    if not available(like):
+def can_pick_into(like: Tensor, groups: int, beams: int, width: int, pays: bool) -> bool:
+    """Tell whether `pick_into` is quick for so many beams in each group, with lists of this width.
+
+    `pays`: whether groups pay for repeating each other.
+    """
+    from beamsplit.search.kernels import sorting
+
+    if not pays or groups <= sorting.MOST_GROUPS or _can_choose(like, groups, beams, width):
         return True
+    return like.device.type == "cpu" and not available(like)  # where it does not matter
+
+
+def _can_choose(like: Tensor, groups: int, beams: int, width: int) -> bool:
+    if not available(like):
+        return False
     from beamsplit.search.kernels import choose
 
-    return choose.fits(groups, beams, width)
+    return choose.fits(groups, beams, width) and choose.is_quick(beams)
 
 
 def pick_into(
-    outcome: Outcome,
-    rule: Rule,
-    beams: Beams,
-    lists: Shortlist,
-    penalty: GroupPenalty | None,
-    is_end: Tensor,
+    outcome: Outcome, beams: Beams, lists: Shortlist, penalty: GroupPenalty | None, is_end: Tensor
 ) -> None:
-    """Let groups pick, and write down what they pick. On a GPU this is a kernel, and does not wait for it."""
-    if available(beams.score):
+    """Let groups pick by the rule of beam search, and write down what they pick, without waiting for it."""
+    strengths = None if penalty is None else penalty.strengths
+    _, groups, per_group, width = lists.tokens.shape
+    if _can_choose(beams.score, groups, per_group, width):
         from beamsplit.search.kernels import choose
 
         # A search runs ahead with the Hamming term alone, whose costs need no table.
-        costs = None if penalty is None else Costs(penalty.strengths)
+        costs = None if strengths is None else Costs(strengths)
         choose.choose_into(outcome, beams.score, beams.log_prob, lists, costs, is_end)
         return
-    count, keep = outcome.picked.shape[3], outcome.live.shape[3]
-    picks, bound = settle(rule, beams, lists, count, penalty)
-    ended = is_end[picks.token]
-    survivors, secure, any_end = split_ends(rule, picks, bound, ended, count, keep)
-    outcome.note(picks, ended, survivors, bool(secure.all()), any_end)
+    from beamsplit.search.kernels.sorting import sort_into
+
+    sort_into(outcome, beams.score, beams.log_prob, lists, strengths, is_end)
 
 
 def go_on(step: FixedStep, standing: Standing, outcome: Outcome, done: Tensor | None) -> None:

@@ -16,14 +16,20 @@ from beamsplit.model import Shortlist
 from beamsplit.search.kernels import Chosen, Costs, Outcome, on_device_of, power_of_two
 from beamsplit.search.state import Beams
 
-__all__ = ["choose", "choose_into", "fits"]
+__all__ = ["choose", "choose_into", "fits", "is_quick"]
 
 _MOST_PAIRS = 1 << 14  # numbers that one program compares at once
+_MOST_BEAMS = 32  # of a group, which picks them one after another
 
 
 def fits(groups: int, per_group: int, width: int) -> bool:
     """Tell whether the kernel can be used for so many beams in each group, and lists of this width."""
     return power_of_two(per_group * width) * _said_by(groups, per_group) <= _MOST_PAIRS
+
+
+def is_quick(per_group: int) -> bool:
+    """Tell whether picking one after another is quicker than sorting, for so many beams in each group."""
+    return per_group <= _MOST_BEAMS
 
 
 def _said_by(groups: int, per_group: int) -> int:
@@ -214,7 +220,7 @@ def _choose_kernel(  # type: ignore[no-untyped-def]
             tl.store(live_scores + 2 * live_size + out, pays, mask=lives)
             found |= tl.where(lives & ((parent != alive) | (keep != beams)), 8, 0)  # MOVES
             found |= tl.where(lives & (best == nothing), 4, 0)  # GAPS
-            found |= tl.where(ending & (pick < keep), 2, 0)  # ENDS
+            found |= tl.where(ending & (pick < keep) & (best != nothing), 2, 0)  # ENDS
             alive += tl.where(lives, 1, 0)
             worst = tl.where(lives & (alive == keep), best, worst)
             last = best

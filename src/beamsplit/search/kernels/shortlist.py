@@ -12,6 +12,7 @@ depend on how long the lists are.
 from __future__ import annotations
 
 import functools
+from typing import NamedTuple
 
 import torch
 import triton
@@ -22,7 +23,7 @@ from beamsplit.model import Shortlist
 from beamsplit.search.kernels import on_device_of, power_of_two
 from beamsplit.search.shortlist import Scores
 
-__all__ = ["LONGEST", "KernelReader", "knows", "shortlist"]
+__all__ = ["LONGEST", "KernelReader", "knows", "long_list", "shortlist"]
 
 LONGEST = 64  # tokens of a list that the kernel makes
 _COLUMNS = 2048
@@ -55,13 +56,52 @@ class KernelReader:
     def shortlist(self, width: int) -> Shortlist:
         if width <= LONGEST:
             return shortlist(self._logits, width)[0]
+        if width < min(_columns_of(self._logits) + 1, self._logits.shape[1]):
+            return long_list(self._logits, width)
         return self.scores.shortlist(width)
 
 
 def shortlist(logits: Tensor, width: int) -> tuple[Shortlist, Tensor]:
     """Return the `width` best tokens of each row, at most `LONGEST`; and the rows' normalisers [rows]."""
+    read = _read(logits, width)
+    return read.lists, read.normaliser
+
+
+def long_list(logits: Tensor, width: int) -> Shortlist:
+    """Return the `width` best tokens of each row: fewer than all, and at most as many as there are columns.
+
+    Logits are read once by a kernel. What stands in the columns of interest is little, and goes through
+    torch.
+    """
+    read, vocabulary = _read(logits, 1), logits.shape[1]
+    columns = read.maxima.shape[1]
+    top = torch.arange(0, vocabulary, columns, device=logits.device)
+    chosen = read.maxima.topk(width, sorted=False).indices  # [rows width]
+    token = (chosen.unsqueeze(2) + top).flatten(1)
+    value = logits.gather(1, token.clamp(max=vocabulary - 1)).float()
+    value = value.masked_fill(token >= vocabulary, -torch.inf)
+    best = value.topk(width, sorted=False).indices
+    # Where a row has too few real tokens, it has the last one in their place, which is as good as none.
+    tokens, order = token.gather(1, best).clamp(max=vocabulary - 1).sort(dim=1)
+    log_prob = value.gather(1, best).gather(1, order) - read.normaliser.unsqueeze(1)
+    return Shortlist(tokens, log_prob, log_prob.amin(1))
+
+
+class _Read(NamedTuple):
+    """What the kernels make of logits."""
+
+    lists: Shortlist
+    normaliser: Tensor  # [rows]
+    maxima: Tensor  # [rows columns]
+
+
+def _columns_of(logits: Tensor) -> int:
+    return min(_COLUMNS, power_of_two(logits.shape[1]))
+
+
+def _read(logits: Tensor, width: int) -> _Read:
     rows, vocabulary = logits.shape
-    columns = min(_COLUMNS, power_of_two(vocabulary))
+    columns = _columns_of(logits)
     height, part = power_of_two(-(-vocabulary // columns)), min(_PART, columns)
     width_block = power_of_two(width)
     tokens = torch.empty(rows, width, dtype=torch.long, device=logits.device)
@@ -101,7 +141,7 @@ def shortlist(logits: Tensor, width: int) -> tuple[Shortlist, Tensor]:
             num_warps=4 if width_block * height <= 4096 else 8,
             enable_fp_fusion=False,
         )
-    return Shortlist(tokens, log_prob, rest), normaliser
+    return _Read(Shortlist(tokens, log_prob, rest), normaliser, maxima)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
