@@ -32,6 +32,7 @@ _LOOKS: dict[str, dict[str, Any]] = {
     "DBS hamming": {"color": "#1d4ed8", "marker": "o"},
     "DBS cumulative": {"color": "#3b82f6", "marker": "^"},
     "DBS ngram": {"color": "#6366f1", "marker": ">"},
+    "DBS embedding": {"color": "#7c3aed", "marker": "d"},
     "default": {"color": "#1d4ed8", "marker": "*", "markersize": 11},
     "late": {"color": "#15803d", "marker": "o"},
 }

@@ -32,6 +32,13 @@ class Space(Protocol):
         """Compare n-grams with each other, some at a time; see `beamsplit.diversity.Similarity`."""
         ...
 
+    def floors(self, said: Tensor, seen: Tensor) -> Tensor | None:
+        """Return how like those that a group sees each token is at least, in all: [batch group vocabulary].
+
+        `said` are tokens [batch e], and `seen` [batch e group] tells who sees them. None if it is not known.
+        """
+        ...
+
 
 def compare(space: Space, ngrams: Sequence[Tensor], dimensions: int) -> Comparison:
     """Return the comparison of n-grams, n times [batch a].
@@ -66,6 +73,14 @@ class OneByOne:
         they = Directions(*(take_rows(each, slots) for each in self._directions))
         return self._compare([each.gather(1, slots) for each in self._ngrams], they).transpose(1, 2)
 
+    def totals(self, slots: Tensor, seen: Tensor) -> Tensor:
+        alike = self.among(slots)  # [batch e a]
+        by_group = alike.reshape(*alike.shape[:2], seen.shape[2], -1)
+        return (by_group * seen.unsqueeze(3)).sum(1)
+
+    def floors(self, slots: Tensor, seen: Tensor) -> None:
+        return None
+
     def _compare(self, theirs: Sequence[Tensor], they: Directions) -> Tensor:
         alike = clipped_cosine(self._directions, they)
         return alike.masked_fill_(same_ngrams(self._ngrams, theirs), 1.0)
@@ -92,6 +107,23 @@ class ByKind:
         kind = self._kind.gather(1, slots)
         self._learn(torch.unique(kind[self._place[kind] < 0]))
         return self._spread(self._known[self._place[kind]])
+
+    def totals(self, slots: Tensor, seen: Tensor) -> Tensor:
+        kind = self._kind.gather(1, slots)
+        self._learn(torch.unique(kind[self._place[kind] < 0]))
+        place, (batch, _, groups) = self._place[kind], seen.shape
+        # How often each group sees each kind: [batch group kinds that came up]
+        often = self._known.new_zeros(batch, groups, len(self._known))
+        often.scatter_add_(2, place.unsqueeze(1).expand(-1, groups, -1), seen.transpose(1, 2).to(often))
+        # On the grid, so that no order of adding up rounds anything.
+        sums = (often.flatten(0, 1) @ self._known).view(batch, groups, -1)
+        return sums.gather(2, self._kind.view(batch, groups, -1))
+
+    def floors(self, slots: Tensor, seen: Tensor) -> Tensor | None:
+        if len(self._kinds) > 1:
+            return None
+        kind = self._kind.gather(1, slots)
+        return self._space.floors(self._kinds[0][kind], seen)
 
     def _learn(self, new: Tensor) -> None:
         """Compare kinds [v] with all kinds, and keep the result."""

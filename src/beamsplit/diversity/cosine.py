@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -17,9 +17,19 @@ from torch import Tensor
 
 from beamsplit.diversity.term import on_grid
 
-__all__ = ["Directions", "clipped_cosine", "directions_of", "exact_sum", "join"]
+__all__ = [
+    "Directions",
+    "clipped_cosine",
+    "directions_of",
+    "exact_sum",
+    "join",
+    "rough_cosines",
+    "rough_error",
+    "shrinking",
+]
 
 _LENGTH = 2.0**26  # so that the product of two directions is below 2**53
+_LONG = 1e12  # float32 holds the square of this, and of its inverse
 
 
 class Directions(NamedTuple):
@@ -55,6 +65,32 @@ def clipped_cosine(ours: Directions, theirs: Directions) -> Tensor:
     dot = _multiply(ours.vectors, theirs.vectors.transpose(-1, -2))
     cosine = dot.mul_(ours.scale.unsqueeze(-1)).mul_(theirs.scale.unsqueeze(-2))
     return on_grid(cosine.clamp_(0.0, 1.0))
+
+
+def shrinking(vectors: Tensor) -> Tensor | None:
+    """Return what makes vectors [n dimensions] unit vectors, in float32 [n]; 0 for zero vectors.
+
+    None if some are so long or so short that float32 is not to be relied on.
+    """
+    length = vectors.double().square().sum(-1).sqrt()
+    if bool(((length > _LONG) | ((length > 0) & (length < 1 / _LONG))).any()):
+        return None
+    return torch.where(length > 0, 1.0 / length, 0.0).float()
+
+
+def rough_cosines(parts: Iterable[Tensor], shrunk: Tensor, units: Tensor) -> Tensor:
+    """Return clipped cosines in float32: of unit vectors [m d] with all of [n d], in parts -> [m n].
+
+    `shrunk` [n] makes unit vectors of these.
+    """
+    ours = units.float()
+    return torch.cat([ours @ part.float().T for part in parts], 1).mul_(shrunk).clamp_(min=0.0)
+
+
+def rough_error(dimensions: int, addends: int, most: int) -> float:
+    """Return how far a sum of rough cosines may be off, of so many addends with weights of `most` in all."""
+    # What rounding may add to a product of so many numbers, and to a sum; and twice that to be sure.
+    return (dimensions + addends + 16) * 2.0**-23 * most
 
 
 def exact_sum(addends: Sequence[Tensor]) -> Tensor:

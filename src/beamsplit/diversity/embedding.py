@@ -14,8 +14,18 @@ from torch import Tensor
 
 from beamsplit import checks
 from beamsplit.diversity import comparing
-from beamsplit.diversity.cosine import Directions, clipped_cosine, directions_of, exact_sum, join
+from beamsplit.diversity.cosine import (
+    Directions,
+    clipped_cosine,
+    directions_of,
+    exact_sum,
+    join,
+    rough_cosines,
+    rough_error,
+    shrinking,
+)
 from beamsplit.diversity.hamming import Hamming
+from beamsplit.diversity.recent import Recent
 from beamsplit.diversity.term import Earlier, Pairs, SoftTerm, companion
 from beamsplit.errors import ArgumentError
 
@@ -50,6 +60,7 @@ class Embedding:
     vectors: Any  # a tensor, once this is made
     of: SoftTerm = field(default_factory=Hamming)
     _tables: dict[torch.device, _Table] = field(init=False, repr=False, default_factory=dict)
+    _recent: Recent = field(init=False, repr=False, default_factory=Recent)
 
     def __post_init__(self) -> None:
         _check_term(self.of)
@@ -99,6 +110,45 @@ class Embedding:
             for part in self._parts(ours)
         ]
         return cosines[0] if len(cosines) == 1 else torch.cat(cosines, -2)
+
+    def floors(self, said: Tensor, seen: Tensor) -> Tensor | None:
+        """Return how like those that a group sees each token is at least, in all: [batch group vocabulary].
+
+        `said` are tokens [batch e], and `seen` [batch e group] tells who sees them. None if it is not known,
+        as on a GPU.
+        """
+        shrunk = self._shrunk
+        if shrunk is None or torch.get_float32_matmul_precision() != "highest":
+            return None
+        names = torch.unique(said)
+        rows = self._recent.get(names[names >= 0], lambda tokens: self._rough(tokens, shrunk))
+        batch, count, groups = seen.shape
+        sums, addends = torch.zeros(batch * groups, self.vocabulary), 0
+        for names, cosines in rows:
+            # How often each group sees each of them: [batch group n]
+            often = seen.transpose(1, 2).float() @ (said.unsqueeze(2) == names).float()
+            used = often.flatten(0, 1).any(0).nonzero().squeeze(1)
+            if len(used):
+                sums.addmm_(
+                    often.flatten(0, 1)[:, used], cosines[used] if len(used) < len(names) else cosines
+                )
+                addends += len(used)
+        sums.sub_(rough_error(self.vectors.shape[1], addends, count)).clamp_(min=0.0)
+        return sums.view(batch, groups, -1)
+
+    def _rough(self, tokens: Tensor, shrunk: Tensor) -> Tensor:
+        """Return how like these tokens [m] all are, but for some rounding: [m vocabulary]."""
+        vectors, scale = self.directions([tokens])
+        parts = torch.split(self.vectors, _rows_at_once(self.vectors.shape[1], self.vectors.device))
+        return rough_cosines(parts, shrunk, vectors * scale.unsqueeze(-1))
+
+    @functools.cached_property
+    def _shrunk(self) -> Tensor | None:
+        if self.vectors.device.type != "cpu":
+            return None
+        parts = torch.split(self.vectors, _rows_at_once(self.vectors.shape[1], self.vectors.device))
+        shrunk = [shrinking(part) for part in parts]
+        return None if any(each is None for each in shrunk) else torch.cat(shrunk)  # type: ignore[arg-type]
 
     def _parts(self, ngrams: Sequence[Tensor]) -> Iterator[Sequence[Tensor]]:
         """Split n-grams, n times [... a], into parts to work on one at a time."""

@@ -59,3 +59,9 @@ class _SoftPairs:
 
     def least(self, slots: Tensor) -> None:
         return None
+
+    def totals(self, slots: Tensor, seen: Tensor) -> Tensor:
+        return self.compared.totals(slots, seen)
+
+    def floors(self, slots: Tensor, seen: Tensor) -> Tensor | None:
+        return self.compared.floors(slots, seen)

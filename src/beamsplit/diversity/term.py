@@ -18,7 +18,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -31,6 +31,7 @@ __all__ = [
     "Pairs",
     "Similarity",
     "SoftTerm",
+    "TotalPairs",
     "by_beam",
     "companion",
     "count_equal",
@@ -116,6 +117,26 @@ class Pairs(Protocol):
         ...
 
 
+@runtime_checkable
+class TotalPairs(Pairs, Protocol):
+    """Pairs whose sums are to be had without their parts, where what is paid depends on tokens alone."""
+
+    def totals(self, slots: Tensor, seen: Tensor) -> Tensor:
+        """Return what the candidates of each group pay for those that it sees, in all.
+
+        `slots` are [batch e], `seen` [batch e group] tells who sees them. The result is [batch group rest],
+        where rest is the candidates of a group: the beams of an input are those of its groups, in order.
+        """
+        ...
+
+    def floors(self, slots: Tensor, seen: Tensor) -> Tensor | None:
+        """Return what each token of the vocabulary pays at least: [batch group vocabulary].
+
+        None if that is not known. It may be a little less than what a token pays, and never more.
+        """
+        ...
+
+
 class Similarity(Protocol):
     """A measure of how alike two n-grams are, from 0 to 1. A single token is an n-gram of one."""
 
@@ -138,6 +159,20 @@ class Comparison(Protocol):
 
     def among(self, slots: Tensor) -> Tensor:
         """Compare those in these slots with each of them: [batch e] -> [batch e a]."""
+        ...
+
+    def totals(self, slots: Tensor, seen: Tensor) -> Tensor:
+        """Add up, for each group, how like those that it sees its n-grams are.
+
+        `slots` are [batch e], `seen` [batch e group]. The result is [batch group a/group].
+        """
+        ...
+
+    def floors(self, slots: Tensor, seen: Tensor) -> Tensor | None:
+        """Return a lower bound on the same for each token there is: [batch group vocabulary].
+
+        None if it is not known.
+        """
         ...
 
 

@@ -57,6 +57,7 @@ class Frontier:
     doubt: Tensor | None = None  # [batch group] whether some choice so far was not certain; None: none was
     any_finished: bool = False
     dense: bool = False  # every beam is live
+    by_floors: bool = False  # lists of the likeliest tokens were too short, and those by floors were used
 
     @classmethod
     def roots(cls, setting: Setting, groups: range, avoid: Avoid | None = None, above: int = 0) -> Frontier:

@@ -51,6 +51,10 @@ class StepLists(Protocol):
         """Raise if some row has no distribution."""
         ...
 
+    def scores(self) -> Scores | None:
+        """Return the scores of every token, where a processor has them; else None."""
+        ...
+
     def widen(
         self, frontier: Frontier, selection: Selection, width: int
     ) -> Generator[Widen, Shortlist, int | None]:
@@ -130,6 +134,11 @@ class _VocabularyLists:
         ignored = None if self._ignored is None else self._ignored.to(plain(self._answer).device)
         check_finite(self._reader.scores, self._answer, ignored)
 
+    def scores(self) -> Scores | None:
+        is_here = not self._is_elsewhere and self._setting.like.device.type == "cpu"
+        plain_rows = self._ignored is None and not self._setting.plan.rule.noisy
+        return self._reader.scores if is_here and plain_rows else None
+
     def widen(
         self, frontier: Frontier, selection: Selection, width: int
     ) -> Generator[Widen, Shortlist, int | None]:
@@ -185,6 +194,9 @@ class _ModelLists:
 
     def check_finite(self) -> None:
         """Do nothing: lists are checked when they are read."""
+
+    def scores(self) -> None:
+        return None
 
     def widen(
         self, frontier: Frontier, selection: Selection, width: int

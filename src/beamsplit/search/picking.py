@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import replace
 
+import torch
 from torch import Tensor
 
 from beamsplit.diversity import Earlier
 from beamsplit.model import Shortlist
 from beamsplit.search import kernels
 from beamsplit.search.asks import Widen
+from beamsplit.search.floors import LONG, Priced
 from beamsplit.search.frontier import Frontier
 from beamsplit.search.lists import StepLists
 from beamsplit.search.pricing import GroupPenalty
 from beamsplit.search.repeats import complete_again
-from beamsplit.search.select import Selection, settle, split_ends
-from beamsplit.search.shortlist import without
+from beamsplit.search.rules import Maximise
+from beamsplit.search.select import Selection, settle_with_floors, split_ends
+from beamsplit.search.shortlist import Scores, without
 
 __all__ = ["pick"]
 
@@ -31,9 +34,11 @@ def pick(
     """
     penalty = frontier.penalty(outside)
     width = first = frontier.first_width
+    priced: Priced | None = None
     while True:
-        given = _allowed(frontier, lists.of(frontier, width))
-        selection = _pick_from(frontier, given, penalty)
+        given = lists.of(frontier, width) if priced is None else priced.shortlist(width)
+        scores = lists.scores() if frontier.by_floors or width > first else None
+        selection, found = _pick_from(frontier, _allowed(frontier, given), penalty, scores)
         complete = lists.leave_nothing_out(width)
         if selection.doubt is None and not complete:
             break
@@ -41,12 +46,17 @@ def pick(
         if complete:
             selection = replace(selection, doubt=None)
             break
-        wider = yield from lists.widen(frontier, selection, width)
-        if wider is None:
-            _warn_once(frontier, selection, given)
-            break
-        width = wider
-    if width > first:
+        frontier.by_floors |= found is not None
+        if found is not None and found.may_tell_more(priced):
+            width = max(width, LONG)
+        else:
+            wider = yield from lists.widen(frontier, selection, width)
+            if wider is None:
+                _warn_once(frontier, selection, given)
+                break
+            width = wider
+        priced = None if lists.leave_nothing_out(width) else found
+    if width > first and not frontier.by_floors:
         frontier.width = 2 * first  # what was too short once will be so again
     return _spread_doubt(selection, penalty, doubt_outside)
 
@@ -62,29 +72,44 @@ def _allowed(frontier: Frontier, lists: Shortlist) -> Shortlist:
     return without(lists, complete_again(lists.tokens, frontier.beams.tokens, n))
 
 
-def _pick_from(frontier: Frontier, lists: Shortlist, penalty: GroupPenalty | None) -> Selection:
+def _pick_from(
+    frontier: Frontier, lists: Shortlist, penalty: GroupPenalty | None, scores: Scores | None
+) -> tuple[Selection, Priced | None]:
+    """Let groups pick from lists. `scores` are those of all tokens, where lists may be made by them.
+
+    Second comes what tokens can score in view of these picks, if that had to be looked at and is known.
+    """
     setting = frontier.setting
     beams = setting.plan.beams_per_group
     keep = setting.slots if frontier.is_last_step else beams
     count = keep + beams * setting.options.ends_per_beam  # so that enough are left when some end
     rule = frontier.rule
+    width = lists.tokens.shape[-1]
     if setting.has_kernels and setting.is_end is not None and setting.options.stop is None:
         chosen = kernels.pick_by_kernel(rule, frontier.beams, lists, penalty, setting.is_end, count, keep)
         if chosen is not None:
-            return Selection(frontier.groups, frontier.time, width=lists.tokens.shape[-1], **chosen._asdict())
-    picks, bound = settle(rule, frontier.beams, lists, count, penalty)
+            return Selection(frontier.groups, frontier.time, width=width, **chosen._asdict()), None
+    picks, bound, floors = settle_with_floors(rule, frontier.beams, lists, count, penalty)
     ended = frontier.ends(picks)
     survivors, secure, any_end = split_ends(rule, picks, bound, ended, count, keep)
-    return Selection(
+    is_sure, priced = bool(secure.all()), None
+    if not is_sure and scores is not None and type(rule) is Maximise and (least := floors()) is not None:
+        picked, worst = picks.first(beams).token, survivors.order[..., -1]
+        priced = Priced(scores, frontier.beams, frontier.rows, least, picked=picked, worst=worst)
+        bound = torch.minimum(bound, priced.bound(lists.tokens))  # more work than the first, and closer
+        survivors, secure, any_end = split_ends(rule, picks, bound, ended, count, keep)
+        is_sure = bool(secure.all())
+    selection = Selection(
         frontier.groups,
         frontier.time,
         picks,
         ended,
         survivors,
-        width=lists.tokens.shape[-1],
+        width=width,
         any_end=any_end,
-        doubt=None if bool(secure.all()) else ~secure,
+        doubt=None if is_sure else ~secure,
     )
+    return selection, priced
 
 
 def _spread_doubt(

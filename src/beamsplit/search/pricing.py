@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from beamsplit.diversity import Diversity, Earlier, Pairs
-from beamsplit.diversity.term import companion
+from beamsplit.diversity.term import TotalPairs, companion
 from beamsplit.errors import TermError
 from beamsplit.model import Shortlist
 from beamsplit.search.state import Beams, append, stack_sequences, take
@@ -24,6 +24,7 @@ from beamsplit.search.state import Beams, append, stack_sequences, take
 __all__ = ["Choice", "GroupPenalty", "Prices"]
 
 _AT_ONCE = 2**24  # numbers that are held at once
+_SHORT_OF_ONE = 1 - 2.0**-20  # so that no rounding puts what is times this above what is not
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,10 @@ class Prices(Protocol):
 
     def least(self, picked: Choice | None) -> Tensor | None:
         """Return what any token pays at least, listed or not [n beam]; None if that is not known."""
+        ...
+
+    def floors(self, picked: Choice | None) -> Tensor | None:
+        """Return what each token of the vocabulary pays at least [batch group vocab]; None if not known."""
         ...
 
 
@@ -118,6 +123,10 @@ class GroupPenalty:
         # Rounded and multiplied as penalties are, which never puts the smaller above the larger.
         return self.strengths.squeeze(2) * least.to(dtype).view(beams.score.shape)
 
+    def weigh_floors(self, floors: Tensor) -> Tensor:
+        """Return the least costs [batch group vocab] of these least penalties."""
+        return floors.mul_(self.strengths.view(1, -1, 1) * _SHORT_OF_ONE)
+
     def outside_of_each(self) -> Earlier | None:
         """Return what groups before all of these hold, as each of these sees it: n is batch*group."""
         return None if self.outside is None else _for_each(self.outside, self.strengths.shape[0])
@@ -160,6 +169,9 @@ class _Asked:
             return self._penalty.ask_least(self._prefix, self._penalty.outside_of_each())
         return self._penalty.ask_least(self._prefix, self._penalty.earlier(self._beams, picked))
 
+    def floors(self, picked: Choice | None) -> None:
+        return None
+
 
 class _AddedUp:
     """Penalties that are added up over the picks of earlier groups."""
@@ -179,11 +191,12 @@ class _AddedUp:
 
     def of(self, picked: Choice) -> Tensor:
         slots, hidden = self._ungrouped(picked)
+        if isinstance(self._pairs, TotalPairs):
+            return self._with_settled(self._pairs.totals(slots, _seen(slots, hidden)))
         some = max(1, _AT_ONCE // self._lists.tokens.numel())
         parts = zip(torch.split(slots, some, 1), torch.split(hidden, some, 1), strict=True)
         paid = [self._sum(self._pairs.of(these), hides) for these, hides in parts]
-        total = functools.reduce(operator.add, paid)
-        return total if self._settled is None else self._settled.view(total.shape) + total
+        return self._with_settled(functools.reduce(operator.add, paid))
 
     def least(self, picked: Choice | None) -> Tensor | None:
         outside = self._penalty.ask_least(self._beams.tokens.flatten(0, 1), self._penalty.outside_of_each())
@@ -196,6 +209,15 @@ class _AddedUp:
         total = self._sum(least, hidden)
         return total if outside is None else outside.view(total.shape) + total
 
+    def floors(self, picked: Choice | None) -> Tensor | None:
+        if picked is None or not isinstance(self._pairs, TotalPairs):
+            return None
+        slots, hidden = self._ungrouped(picked)
+        return self._pairs.floors(slots, _seen(slots, hidden))
+
+    def _with_settled(self, total: Tensor) -> Tensor:
+        return total if self._settled is None else self._settled.view(total.shape) + total
+
     def _ungrouped(self, picked: Choice) -> tuple[Tensor, Tensor]:
         """Return the slots [batch e] of the picks among those of an input, and from whom they are hidden."""
         slots, hidden = (picked.slots + self._starts).flatten(1), self._hidden
@@ -207,6 +229,11 @@ class _AddedUp:
         """Add up what is paid [batch e beam ...] to those from whom it is not hidden: [batch group rest]."""
         by_group = paid.reshape(*paid.shape[:2], hidden.shape[2], -1)
         return by_group.masked_fill(hidden, 0).sum(1)
+
+
+def _seen(slots: Tensor, hidden: Tensor) -> Tensor:
+    """Return whether a group sees a pick [batch e group], of what is hidden from it [1|batch e group 1]."""
+    return ~hidden.squeeze(3).expand(*slots.shape, -1)
 
 
 def _for_each(earlier: Earlier, groups: int) -> Earlier:

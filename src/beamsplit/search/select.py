@@ -9,7 +9,9 @@ where the plain way takes as many as there are groups.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,7 +22,7 @@ from beamsplit.search.plan import CodedRule, Ranked, Rule
 from beamsplit.search.pricing import Choice, GroupPenalty
 from beamsplit.search.state import Beams, take
 
-__all__ = ["Picks", "Selection", "settle", "split_ends"]
+__all__ = ["Picks", "Selection", "Settled", "settle", "settle_with_floors", "split_ends"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,25 +110,48 @@ def settle(
 
     Second comes the bound [batch group beam] on the order of what was not listed.
     """
+    settled = settle_with_floors(rule, beams, lists, count, penalty)
+    return settled.picks, settled.bound
+
+
+class Settled(NamedTuple):
+    """What groups pick, each having taken the groups before it into account."""
+
+    picks: Picks
+    bound: Tensor  # [batch group beam] on the order of what was not listed
+    floors: Callable[[], Tensor | None]
+    """Returns what each token costs at least [batch group vocab] in view of the picks; None if not known."""
+
+
+def settle_with_floors(
+    rule: Rule, beams: Beams, lists: Shortlist, count: int, penalty: GroupPenalty | None
+) -> Settled:
+    """Do what `settle` does, and keep what it takes to say what tokens cost that are not listed."""
     ranked = rule.rank(beams.score, beams.log_prob, lists, beams.tokens.shape[-1])
-    cost = least = None
+    cost, least = None, None
+    floors: Callable[[], Tensor | None] = _unknown
     if penalty is not None:
-        cost, least = _settled_cost(rule, beams, lists, ranked.order, penalty)
+        cost, least, floors = _settled_cost(rule, beams, lists, ranked.order, penalty)
     order = ranked.order if cost is None else ranked.order - cost
     bound = ranked.bound if least is None else ranked.bound - least
     if beams.code is None:
-        return _picks(beams, lists, ranked, order, rule.pick(order, count), cost), bound
+        return Settled(_picks(beams, lists, ranked, order, rule.pick(order, count), cost), bound, floors)
     assert isinstance(rule, CodedRule)
     slots, code = rule.draw(order)
-    return replace(_picks(beams, lists, ranked, order, slots, cost), code=code), bound
+    return Settled(replace(_picks(beams, lists, ranked, order, slots, cost), code=code), bound, floors)
+
+
+def _unknown() -> None:
+    return None
 
 
 def _settled_cost(
     rule: Rule, beams: Beams, lists: Shortlist, free: Tensor, penalty: GroupPenalty
-) -> tuple[Tensor | None, Tensor | None]:
+) -> tuple[Tensor | None, Tensor | None, Callable[[], Tensor | None]]:
     """Return what candidates cost when every group picks what it picks in view of these very costs.
 
-    Second comes what any candidate costs at least, if that is known. `free` [batch group beam k] is what
+    Second comes what any candidate costs at least, if that is known; third, a function that returns the same
+    for each token by itself. `free` [batch group beam k] is what
     picks are ordered by where nothing costs anything.
     """
     groups, beam_count = beams.score.shape[1:]
@@ -149,7 +174,12 @@ def _settled_cost(
     if cost is not None and paid is not None:
         _check_values(penalty, cost, paid)
     least = prices.least(picked)
-    return cost, None if least is None else penalty.weigh_least(least, beams, lists.gain.dtype)
+
+    def floors() -> Tensor | None:
+        found = prices.floors(picked)
+        return None if found is None else penalty.weigh_floors(found)
+
+    return cost, None if least is None else penalty.weigh_least(least, beams, lists.gain.dtype), floors
 
 
 def _picks(
