@@ -151,6 +151,7 @@ def test_a_lost_head_stops_the_driver_and_a_new_cluster_goes_on(
     try:
         with subprocess.Popen(command(first), cwd=tmp_path, env=impatient, **piped) as running:
             wait_for_shards(tmp_path / "out", 3)
+            address = first.address
             first.kill_head()
             _, said = running.communicate(timeout=45)
     finally:
@@ -159,7 +160,7 @@ def test_a_lost_head_stops_the_driver_and_a_new_cluster_goes_on(
     assert all(each.startswith("decode: ") for each in progress), said
     assert re.fullmatch(r"beamsplit: stopped with \d+ of 240 lines done; the same command goes on .*", kept)
     assert line == (
-        f"beamsplit: the head of the Ray cluster at {first.address} is gone: start a cluster again "
+        f"beamsplit: the head of the Ray cluster at {address} is gone: start a cluster again "
         "(ray start --head)"
     )
     assert running.returncode == 2
