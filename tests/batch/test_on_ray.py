@@ -202,6 +202,21 @@ def test_a_head_that_is_away_for_a_moment_is_waited_for(monkeypatch: pytest.Monk
     assert nowhere.answers()
 
 
+def test_a_ray_that_does_not_start_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not the model, which has nothing to do with it."""
+    import ray
+
+    def init(**_: object) -> None:
+        raise Exception("The current node timed out during startup.\nThis could happen because")
+
+    monkeypatch.setattr(ray, "init", init)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    said = r"^Ray cannot be started on this machine: The current node timed out during startup\. This could "
+    task = Task(lambda: pytest.fail("no worker is there"), as_given, str(tmp_path), "jsonl")
+    with pytest.raises(BeamsplitError, match=said), ray_pool(task, Cluster("local")):
+        pytest.fail("Ray was not started")
+
+
 def test_what_workers_refuse_is_raised_as_it_was_there(tmp_path: Path, nodes: Nodes) -> None:
     def no_model() -> Any:
         raise ArgumentError("there is no such model: give another")

@@ -98,7 +98,12 @@ def _init(ray: Any, cluster: Cluster) -> None:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody is told that this runs
     wanted = (cluster.workers or 1) * cluster.cpus
     cpus = max(os.cpu_count() or 1, int(-(-wanted // 1)))
-    ray.init(address="local", num_cpus=cpus, include_dashboard=False, **quiet)
+    try:
+        ray.init(address="local", num_cpus=cpus, include_dashboard=False, **quiet)
+    except Exception as error:  # such as a bare Exception, where the machine is too busy
+        raise BeamsplitError(
+            f"Ray cannot be started on this machine: {' '.join(str(error).split())}"
+        ) from error
 
 
 def _silence(ray: Any) -> None:
