@@ -53,7 +53,8 @@ class Nodes:
 
     def kill_head(self) -> None:
         """Kill the head with all that is on it. The other nodes are left alone."""
-        for processes in self._cluster.head_node.all_processes.values():
+        head: Any = self._cluster.head_node
+        for processes in head.all_processes.values():
             for each in processes:
                 each.process.kill()
                 each.process.wait()
