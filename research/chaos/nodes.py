@@ -51,6 +51,14 @@ class Nodes:
         self._nodes.append(self._add())
         return True
 
+    def kill_head(self) -> None:
+        """Kill the head with all that is on it. The other nodes are left alone."""
+        head: Any = self._cluster.head_node
+        for processes in head.all_processes.values():
+            for each in processes:
+                each.process.kill()
+                each.process.wait()
+
     def shutdown(self) -> None:
         """End all nodes."""
         self._cluster.shutdown()  # type: ignore[no-untyped-call]

@@ -3,6 +3,8 @@
 Texts may ask for faults: "bad" is refused, "huge" never fits into memory. Environment variables slow it down
 (SMALL_MODEL_SECONDS a batch), let no more than so many texts fit (SMALL_MODEL_ROWS), or have each process
 that loads it leave its number in a folder (SMALL_MODEL_PROCESSES), so that it can be killed.
+
+It keeps nothing of what it has decoded: the memory of workers is measured with it.
 """
 
 from __future__ import annotations
@@ -10,7 +12,6 @@ from __future__ import annotations
 import os
 import time
 import zlib
-from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -32,11 +33,9 @@ class SmallModel:
     def __init__(self, most_rows: int | None = None, seconds: float = 0.0) -> None:
         self.most_rows = most_rows
         self.seconds = seconds
-        self.batches: deque[list[str]] = deque(maxlen=1000)  # for tests to look at
         self._model = PrefixHashModel(vocabulary=9)
 
     def start(self, inputs: Sequence[str]) -> tuple[Tensor, Tensor]:
-        self.batches.append(list(inputs))
         if "bad" in inputs:
             raise ArgumentError(f"text {list(inputs).index('bad')} is refused")
         if "huge" in inputs or (self.most_rows is not None and len(inputs) > self.most_rows):

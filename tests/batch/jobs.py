@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from beamsplit.batch.folder import JobFolder
 from beamsplit.batch.pool import InProcess, Pool
 from beamsplit.batch.running import Job, Totals, run_job
@@ -17,8 +19,21 @@ from beamsplit.jobs.lines import Input
 from beamsplit.jobs.searching import Searcher
 from beamsplit.strategies.spec import StrategySpec, Widths
 from research.chaos import small_model
+from research.chaos.small_model import SmallModel
 
 MODEL = f"{small_model.__file__}:make"
+
+
+class RememberingModel(SmallModel):
+    """The small model, which remembers each batch that it was asked for."""
+
+    def __init__(self, most_rows: int | None = None) -> None:
+        super().__init__(most_rows)
+        self.batches: list[list[str]] = []
+
+    def start(self, inputs: Sequence[str]) -> tuple[Tensor, Tensor]:
+        self.batches.append(list(inputs))
+        return super().start(inputs)
 
 
 def searcher(model: Any = None, name: str = "dbs") -> Searcher:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from batch.jobs import MODEL
+from batch.jobs import MODEL, RememberingModel
 from beamsplit import (
     ArgumentError,
     BeamSearch,
@@ -29,7 +29,7 @@ from engines.serving import Server
 from research.chaos.small_model import SmallModel
 
 TEXTS = ["one", "a longer text", "two", "three"]
-MODELS: list[SmallModel] = []
+MODELS: list[RememberingModel] = []
 
 
 @pytest.fixture(autouse=True)
@@ -39,9 +39,9 @@ def _forgotten() -> None:
     MODELS.clear()
 
 
-def make() -> SmallModel:
+def make() -> RememberingModel:
     """A model that the tests can look at."""
-    MODELS.append(SmallModel(most_rows=3))
+    MODELS.append(RememberingModel(most_rows=3))
     return MODELS[-1]
 
 

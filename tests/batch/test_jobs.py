@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import os
 import resource
 import shutil
+import tracemalloc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,13 +19,23 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from batch.jobs import contents, decode_files, lists_of, manifest_of, searcher, write_lines
+from batch.jobs import (
+    RememberingModel,
+    as_given,
+    contents,
+    decode_files,
+    lists_of,
+    manifest_of,
+    searcher,
+    write_lines,
+)
 from beamsplit import ArgumentError, BeamsplitError
 from beamsplit.batch.folder import JobFolder
-from beamsplit.batch.plan import Shard
+from beamsplit.batch.plan import Shard, make_plan
 from beamsplit.batch.pool import Event, InProcess, Lost
 from beamsplit.batch.running import Totals
-from beamsplit.batch.task import Task
+from beamsplit.batch.sources import expand
+from beamsplit.batch.task import ShardWorker, Task
 from beamsplit.files import stream_lines
 from beamsplit.jobs.batches import chunks
 from beamsplit.jobs.fitting import halve_until_it_fits, is_about_memory
@@ -211,11 +223,32 @@ def test_a_wrong_file_is_refused_at_once(tmp_path: Path) -> None:
 # Memory
 
 
+def test_a_worker_holds_nothing_of_the_shards_that_it_has_done(tmp_path: Path) -> None:
+    """A list for each line would be hundreds of bytes each, and a text some 60."""
+    lines, rows = 8192, 256
+    path = write_lines(tmp_path / "in.txt", [f"text {number}" for number in range(lines)])
+    folder, held = JobFolder(str(tmp_path / "out")), list[int]()
+    worker = ShardWorker(Task(searcher, as_given, folder.url, "jsonl", run=folder.run))
+    worker.load()
+    with folder.locked(False):
+        tracemalloc.start()
+        try:
+            for shard in make_plan(expand([str(path)]), rows).shards():
+                worker.decode(shard, 128)
+                gc.collect()
+                held.append(tracemalloc.get_traced_memory()[0])
+        finally:
+            tracemalloc.stop()
+    assert len(held) == lines // rows
+    quarter = len(held) // 4
+    assert held[-1] - held[quarter] < 8 * rows * (len(held) - quarter), "bytes for each line"
+
+
 def test_a_batch_that_does_not_fit_is_halved(tmp_path: Path) -> None:
     most = 3
     path = write_lines(tmp_path / "in.txt", [f"text {number}" for number in range(16)])
     decode_files([path], tmp_path / "whole", shard_size=16, batch_size=8)
-    model = SmallModel(most_rows=most)
+    model = RememberingModel(most_rows=most)
     decode_files([path], tmp_path / "out", model=model, shard_size=16, batch_size=8)
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
     assert {len(batch) for batch in model.batches} == {8, 4, 2} | ({1} if most == 1 else set())
@@ -498,6 +531,59 @@ def test_a_folder_of_an_object_store(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert found == contents(tmp_path / "whole")
         with pytest.raises(ArgumentError, match=r"^memory://out/lists is complete already"):
             decode_files([path], "memory://out/lists", shard_size=2)
+    finally:
+        store.rm("/out", recursive=True)
+
+
+def test_a_store_has_no_locks_and_yet_one_run_at_a_time_writes(tmp_path: Path) -> None:
+    """The run that begins last goes on. What the other still writes is refused, even when all is complete."""
+    fsspec = pytest.importorskip("fsspec", reason="pip install '.[ray]'")
+    store, path = fsspec.filesystem("memory"), write_lines(tmp_path / "in.txt", ["one", "two", "three"])
+    workers: list[ShardWorker] = []
+
+    class Overtaken(InProcess):
+        """While it has a shard, the same job is run by somebody else, with other settings."""
+
+        def __init__(self, task: Task) -> None:
+            super().__init__(task)
+            workers.append(self._worker)
+
+        def give(self, shard: Shard, batch_size: int) -> None:
+            if shard.index == 1:
+                decode_files([path], "memory://out/lists", shard_size=2, settings={"other": 1}, force=True)
+            super().give(shard, batch_size)
+
+    message = r"^memory://out/lists has been taken over by another run: wait for it, or give another --out$"
+    try:
+        with pytest.raises(ArgumentError, match=message):
+            decode_files([path], "memory://out/lists", shard_size=2, make_pool=Overtaken)
+        found = {each: store.cat(each) for each in store.find("/out/lists")}
+        assert {Path(each).name for each in found} == {
+            "_manifest.json",
+            "part-00000.jsonl",
+            "part-00001.jsonl",
+        }
+        assert json.loads(found["/out/lists/_manifest.json"])["settings"]["other"] == 1
+        (shard, _) = make_plan(expand([str(path)]), 2).shards()
+        with pytest.raises(ArgumentError, match=message):
+            workers[0].decode(shard, 2)
+        assert {each: store.cat(each) for each in store.find("/out/lists")} == found
+    finally:
+        store.rm("/out", recursive=True)
+
+
+def test_another_run_that_is_refused_takes_nothing_over(tmp_path: Path) -> None:
+    fsspec = pytest.importorskip("fsspec", reason="pip install '.[ray]'")
+    store, path = fsspec.filesystem("memory"), write_lines(tmp_path / "in.txt", ["one", "two", "three"])
+
+    class Asked(InProcess):
+        def give(self, shard: Shard, batch_size: int) -> None:
+            with pytest.raises(ArgumentError, match="was begun with other settings"):
+                decode_files([path], "memory://out/lists", shard_size=2, settings={"other": 1})
+            super().give(shard, batch_size)
+
+    try:
+        assert decode_files([path], "memory://out/lists", shard_size=2, make_pool=Asked).done == 3
     finally:
         store.rm("/out", recursive=True)
 

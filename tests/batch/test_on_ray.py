@@ -6,6 +6,7 @@ import os
 import random
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -18,7 +19,8 @@ from typing import Any
 import pytest
 
 from batch.jobs import MODEL, as_given, contents, decode_files, write_lines
-from beamsplit import ArgumentError
+from beamsplit import ArgumentError, BeamsplitError
+from beamsplit.batch import on_ray
 from beamsplit.batch.on_ray import Cluster, RayPool, ray_pool
 from beamsplit.batch.pool import Pool
 from beamsplit.batch.running import Totals
@@ -32,17 +34,21 @@ ROOT = Path(__file__).parents[2]
 _SECONDS = 0.05  # a batch: long enough to be killed in
 
 
+def make_nodes(count: int, processes: Path, seconds: float = _SECONDS) -> Nodes:
+    """Start a cluster whose workers have the small model, which takes so many seconds for a batch."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SMALL_MODEL_SECONDS", str(seconds))
+        patch.setenv("SMALL_MODEL_PROCESSES", str(processes))
+        patch.setenv("PYTHONPATH", os.pathsep.join(map(str, (ROOT / "src", ROOT, ROOT / "tests"))))
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        return Nodes(count, processes)
+
+
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     import ray
 
-    processes = tmp_path_factory.mktemp("processes")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SMALL_MODEL_SECONDS", str(_SECONDS))
-        patch.setenv("SMALL_MODEL_PROCESSES", str(processes))
-        patch.setenv("PYTHONPATH", os.pathsep.join(map(str, (ROOT, ROOT / "tests"))))
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        found = Nodes(2, processes)
+    found = make_nodes(2, tmp_path_factory.mktemp("processes"))
     ray.init(address=found.address, log_to_driver=False)
     yield found
     ray.shutdown()
@@ -95,26 +101,120 @@ def test_workers_and_nodes_may_be_killed(
     assert "a worker was lost" in capsys.readouterr().err
 
 
-def test_a_killed_driver_goes_on(tmp_path: Path, nodes: Nodes, whole: dict[str, bytes]) -> None:
-    """By the command, which another process of Ray's knows nothing of."""
-    write_lines(tmp_path / "in.txt", _TEXTS)
-    command = [
+def command(nodes: Nodes) -> list[str]:
+    """The program that decodes the texts, which another process of Ray's knows nothing of."""
+    return [
         *(sys.executable, "-m", "beamsplit", "decode", "in.txt", "--model", MODEL, "--out", "out"),
         *("-g", "2", "-b", "1", "-s", "1", "-d", "hamming", "--max-length", "3", "--order", "log-prob"),
         *("--batch-size", "2", "--shard-size", "8", "--ray", nodes.address),
     ]
-    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL) as running:
-        deadline = time.monotonic() + 60
-        while len(list((tmp_path / "out").glob("part-*"))) < 3 and time.monotonic() < deadline:
-            time.sleep(0.02)
+
+
+def wait_for_shards(out: Path, count: int) -> None:
+    """Wait until so many shards are done."""
+    deadline = time.monotonic() + 60
+    while len(list(out.glob("part-*"))) < count and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def test_a_killed_driver_goes_on(tmp_path: Path, nodes: Nodes, whole: dict[str, bytes]) -> None:
+    write_lines(tmp_path / "in.txt", _TEXTS)
+    with subprocess.Popen(command(nodes), cwd=tmp_path, stderr=subprocess.DEVNULL) as running:
+        wait_for_shards(tmp_path / "out", 3)
         os.kill(running.pid, signal.SIGKILL)
     assert 3 <= len(list((tmp_path / "out").glob("part-*"))) < 30
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert_goes_on(tmp_path, nodes, whole)
+
+
+def assert_goes_on(folder: Path, nodes: Nodes, whole: dict[str, bytes]) -> None:
+    """The same command, on these nodes, ends with the files of an undisturbed run."""
+    ended = subprocess.run(command(nodes), cwd=folder, capture_output=True, text=True, check=False)
     assert ended.returncode == 2, ended.stderr
     assert ended.stderr.splitlines()[-1] == (
-        f"beamsplit: 4 lines could not be decoded: see {tmp_path}/out/_errors.jsonl"
+        f"beamsplit: 4 lines could not be decoded: see {folder}/out/_errors.jsonl"
     )
-    assert without_inputs(tmp_path / "out") == whole
+    assert without_inputs(folder / "out") == whole
+
+
+@pytest.mark.skipif(
+    "BEAMSPLIT_LONG_TESTS" not in os.environ, reason="takes a minute: BEAMSPLIT_LONG_TESTS=1 runs it"
+)
+def test_a_lost_head_stops_the_driver_and_a_new_cluster_goes_on(
+    tmp_path: Path, whole: dict[str, bytes]
+) -> None:
+    """The driver says so in a line, and ends before Ray would end it, with none of Ray's own lines."""
+    (processes := tmp_path / "processes").mkdir()
+    write_lines(tmp_path / "in.txt", _TEXTS)
+    first = make_nodes(2, processes, 10 * _SECONDS)
+    impatient = {**os.environ, "RAY_gcs_rpc_server_reconnect_timeout_s": "20"}
+    piped: dict[str, Any] = {"stderr": subprocess.PIPE, "text": True}
+    try:
+        with subprocess.Popen(command(first), cwd=tmp_path, env=impatient, **piped) as running:
+            wait_for_shards(tmp_path / "out", 3)
+            address = first.address
+            first.kill_head()
+            _, said = running.communicate(timeout=45)
+    finally:
+        first.shutdown()
+    *progress, kept, line = said.splitlines()
+    assert all(each.startswith("decode: ") for each in progress), said
+    assert re.fullmatch(r"beamsplit: stopped with \d+ of 240 lines done; the same command goes on .*", kept)
+    assert line == (
+        f"beamsplit: the head of the Ray cluster at {address} is gone: start a cluster again "
+        "(ray start --head)"
+    )
+    assert running.returncode == 2
+    assert 3 <= len(list((tmp_path / "out").glob("part-*"))) < 30
+    second = make_nodes(2, processes)
+    try:
+        assert_goes_on(tmp_path, second, whole)
+    finally:
+        second.shutdown()
+
+
+def test_a_head_that_is_away_for_a_moment_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_gcs_rpc_server_reconnect_timeout_s", "30")
+    seconds = [0.0]
+    monkeypatch.setattr(on_ray, "monotonic", lambda: seconds[0])
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        head = on_ray._Head(f"127.0.0.1:{port}")
+
+        def look_after(pause: float) -> bool:
+            seconds[0] += pause
+            head.look()
+            return head.answers()
+
+        assert look_after(30)
+    assert not look_after(100)
+    assert not look_after(10)
+    with socket.create_server(("127.0.0.1", port)):
+        assert look_after(10)
+    assert not look_after(10)
+    assert not look_after(14)
+    with pytest.raises(
+        BeamsplitError, match=rf"^the head of the Ray cluster at 127\.0\.0\.1:{port} is gone: "
+    ):
+        look_after(2)
+    nowhere = on_ray._Head(None)  # as with a client of Ray's
+    seconds[0] += 100
+    nowhere.look()
+    assert nowhere.answers()
+
+
+def test_a_ray_that_does_not_start_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not the model, which has nothing to do with it."""
+    import ray
+
+    def init(**_: object) -> None:
+        raise Exception("The current node timed out during startup.\nThis could happen because")
+
+    monkeypatch.setattr(ray, "init", init)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    said = r"^Ray cannot be started on this machine: The current node timed out during startup\. This could "
+    task = Task(lambda: pytest.fail("no worker is there"), as_given, str(tmp_path), "jsonl")
+    with pytest.raises(BeamsplitError, match=said), ray_pool(task, Cluster("local")):
+        pytest.fail("Ray was not started")
 
 
 def test_what_workers_refuse_is_raised_as_it_was_there(tmp_path: Path, nodes: Nodes) -> None:

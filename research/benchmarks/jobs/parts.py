@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,26 +85,22 @@ def start(folder: Path, sizes: Sizes) -> list[dict[str, Any]]:
     return [{"key": way, "seconds": found} for way, found in taken.items()]
 
 
-def memory(folder: Path, sizes: Sizes) -> list[dict[str, Any]]:
+def memory(folder: Path, sizes: Sizes) -> Iterator[dict[str, Any]]:
     """Measure the most memory of the driver and of its worker, for ever more inputs of a quick model.
 
     All shards are as large as those of many inputs are: a worker has all results of one in memory.
     """
-    rows = []
     for count in sizes.memory:
         file = write_lines(folder / "short.txt", [f"text {number}" for number in range(count)])
         own = ("--batch-size", "512", "--shard-size", "4096", "--ray", "local", "--workers", "1")
         run = Run.of(folder, file, (*QUICK, *own))
-        rows.append(
-            {
-                "key": str(count),
-                "driver_mib": run.driver_mib,
-                "worker_mib": run.worker_mib,
-                "seconds": run.seconds,
-            }
-        )
+        yield {
+            "key": str(count),
+            "driver_mib": run.driver_mib,
+            "worker_mib": run.worker_mib,
+            "seconds": run.seconds,
+        }
         file.unlink()
-    return rows
 
 
 def shards(folder: Path, sizes: Sizes) -> list[dict[str, Any]]:
@@ -127,7 +123,7 @@ def scale(folder: Path, sizes: Sizes) -> list[dict[str, Any]]:
     ]
 
 
-PARTS: dict[str, Callable[[Path, Sizes], list[dict[str, Any]]]] = {
+PARTS: dict[str, Callable[[Path, Sizes], Iterable[dict[str, Any]]]] = {
     "scale": scale,
     "start": start,
     "shards": shards,

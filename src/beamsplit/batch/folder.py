@@ -115,8 +115,9 @@ class JobFolder:
         """Return the manifest; an empty one if there is none that can be read."""
         if MANIFEST not in self._folder.names():
             return {}
+        content = self._folder.read([MANIFEST])[0]
         try:
-            found = json.loads(self._folder.read([MANIFEST])[0])
+            found = json.loads(content)
         except ValueError:
             return {}
         return found if isinstance(found, dict) else {}
@@ -137,8 +138,6 @@ class JobFolder:
         self, plan: Plan, settings: Mapping[str, Any], versions: Mapping[str, str], batch_size: int
     ) -> dict[str, Any]:
         """Write the manifest of a job that begins; of one that goes on, check that it is the same job."""
-        if self.replaces:
-            self._clear()
         before = self._earlier
         now = json.loads(json.dumps({"settings": settings, "inputs": plan.fingerprint}))
         if "settings" in before:
@@ -147,10 +146,13 @@ class JobFolder:
                 raise ArgumentError(
                     f"{self.url} was begun with {_what_differs(earlier, now)}: give those, {_INSTEAD}"
                 )
-        elif not self.is_empty:
+        elif not self.replaces and not self.is_empty:
             raise ArgumentError(
                 f"{self.url} has results, and no manifest of what they are of: give {_INSTEAD}"
             )
+        self._folder.claim()
+        if self.replaces:
+            self._clear()
         seen = before.get("versions", [])
         manifest = {
             "format": 1,

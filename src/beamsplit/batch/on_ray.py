@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -30,6 +31,9 @@ _AHEAD = 2
 _PATIENCE = 1.0  # seconds that one look at the workers takes at most
 _ASK = 2.0  # seconds between questions about progress
 _COUNT = 15.0  # seconds between looks at how large the cluster is
+_LOOK = 1.0  # seconds between looks whether its head is there
+_RAYS_PATIENCE = "RAY_gcs_rpc_server_reconnect_timeout_s"
+"""Seconds without the head after which Ray ends the program, with an exit code and nothing else."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,12 @@ def _init(ray: Any, cluster: Cluster) -> None:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody is told that this runs
     wanted = (cluster.workers or 1) * cluster.cpus
     cpus = max(os.cpu_count() or 1, int(-(-wanted // 1)))
-    ray.init(address="local", num_cpus=cpus, include_dashboard=False, **quiet)
+    try:
+        ray.init(address="local", num_cpus=cpus, include_dashboard=False, **quiet)
+    except Exception as error:  # such as a bare Exception, where the machine is too busy
+        raise BeamsplitError(
+            f"Ray cannot be started on this machine: {' '.join(str(error).split())}"
+        ) from error
 
 
 def _silence(ray: Any) -> None:
@@ -134,6 +143,47 @@ class _Worker:
     rows: int = 0
 
 
+class _Head:
+    """The head of a cluster, without which it does nothing new."""
+
+    def __init__(self, address: str | None) -> None:
+        """Watch an address; without one, say that all is well."""
+        self._address = address
+        self._patience = float(os.environ.get(_RAYS_PATIENCE, 60)) / 2  # so that we are first to stop
+        self._looked_at = monotonic()
+        self._gone_since: float | None = None
+
+    def look(self) -> None:
+        """Raise if it has been gone for some time."""
+        now = monotonic()
+        if now - self._looked_at < _LOOK:
+            return
+        self._looked_at = now
+        if self.answers():
+            self._gone_since = None
+        elif self._gone_since is None:
+            self._gone_since = now
+        elif now - self._gone_since > self._patience:
+            raise BeamsplitError(
+                f"the head of the Ray cluster at {self._address} is gone: start a cluster again "
+                "(ray start --head)"
+            )
+
+    def answers(self) -> bool:
+        """Tell whether it is there right now."""
+        return self._address is None or _listens(self._address)
+
+
+def _listens(address: str) -> bool:
+    """Tell whether anybody answers at an address such as 10.0.0.1:6379."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_LOOK).close()
+    except OSError:
+        return False
+    return True
+
+
 class RayPool:
     """Workers on a Ray cluster. One that is lost is replaced, as far as there is room."""
 
@@ -143,6 +193,7 @@ class RayPool:
     def __init__(self, ray: Any, task: Task, cluster: Cluster) -> None:
         self._ray = ray
         self._cluster = cluster
+        self._head = _Head(getattr(ray.get_runtime_context(), "gcs_address", None))
         self._task = ray.put(task)
         self._workers: list[_Worker] = []
         self._lost: list[Event] = []
@@ -204,7 +255,10 @@ class RayPool:
 
     def _fill(self) -> None:
         """Start as many workers as there is room for."""
+        self._head.look()
         if monotonic() - self._counted_at < _COUNT and self._workers:
+            return
+        if not self._head.answers():  # or the next question would never be answered
             return
         self._counted_at = monotonic()
         for _ in range(self._wanted() - len(self._workers)):
@@ -279,6 +333,9 @@ class RayPool:
         self._counted_at = float("-inf")
 
     def _kill(self, worker: _Worker) -> None:
+        """End a worker. Without a head, nobody can: it ends by itself."""
+        if not self._head.answers():
+            return
         try:
             self._ray.kill(worker.actor)
         except Exception:  # it is gone, or the whole cluster is

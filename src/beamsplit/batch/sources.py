@@ -21,7 +21,7 @@ import numpy as np
 
 from beamsplit import extras
 from beamsplit.batch.storage import filesystem_of, is_remote, local_path
-from beamsplit.errors import ArgumentError
+from beamsplit.errors import ArgumentError, BeamsplitError
 from beamsplit.files import TextLine, stream_lines
 from beamsplit.jobs.lines import JSON_NAMES, RESULT_KEYS
 
@@ -189,7 +189,7 @@ def _scan_lines(source: Source, step: int) -> Source:
 
 def read_lines(source: Source, first: int, count: int, place: tuple[int, int] | None) -> Iterator[TextLine]:
     """Yield so many lines from one on, which count from 0; read from a known place on, if there is one."""
-    with _readable(source.name), _opened(source) as file:
+    with _readable(source.name), _opened(source, _BLOCK) as file:
         line, byte = place or (0, 0)
         file.seek(byte)
         yield from islice(stream_lines(file, source.name, line + 1), first - line, first - line + count)
@@ -231,7 +231,7 @@ def open_parquet(source: Source) -> Iterator[Any]:
     """Open a Parquet file for the length of a block."""
     parquet = extras.need("pyarrow.parquet", "a Parquet file", "ray")
     arrow = extras.need("pyarrow", "a Parquet file", "ray")
-    with _opened(source) as file:
+    with _opened(source, _BLOCK) as file:
         try:
             table = parquet.ParquetFile(file)
         except arrow.ArrowInvalid as error:
@@ -240,13 +240,18 @@ def open_parquet(source: Source) -> Iterator[Any]:
 
 
 @contextmanager
-def _opened(source: Source) -> Iterator[IO[bytes]]:
+def _opened(source: Source, block: int | None = None) -> Iterator[IO[bytes]]:
+    """Open a file for the length of a block.
+
+    Of a store, at least so many bytes are fetched at once. What suits a whole file, such as the 50 MiB of
+    s3fs, is a hundred times what a shard in the middle of a file has.
+    """
     if not is_remote(source.url):
         with Path(source.url).open("rb") as file:
             yield file
         return
     filesystem, path = filesystem_of(source.url)
-    with filesystem.open(path, "rb") as file:
+    with filesystem.open(path, "rb", block_size=block) as file:
         yield file
 
 
@@ -258,6 +263,12 @@ def _readable(name: str) -> Iterator[None]:
         raise ArgumentError(f"there is no file {name}") from error
     except OSError as error:
         raise ArgumentError(f"{name} cannot be read: {error.strerror or _one_line(error)}") from error
+    except (BeamsplitError, ImportError):
+        raise
+    except Exception as error:
+        if not is_remote(name):
+            raise
+        raise ArgumentError(f"{name} cannot be read: {_one_line(error)}") from error  # each store has its own
 
 
 def _one_line(error: BaseException) -> str:

@@ -35,6 +35,8 @@ __all__ = [
 ]
 
 _TEMPORARY = "_beamsplit/tmp"
+_BEGUN = "_beamsplit/begun"
+_CLAIM = "_beamsplit/run"
 _LOCAL = ("file://", "local://")
 _USER = "decoding on several workers"
 
@@ -103,14 +105,18 @@ class Folder(Protocol):
     def locked(self) -> Iterator[None]:
         """Keep other runs out for the length of a block, as far as the place knows locks."""
 
+    def claim(self) -> None:
+        """Have what other runs write from now on refused, where the place knows no locks."""
+
 
 def open_folder(url: str, run: str = "") -> Folder:
     """Return a folder by its path or URL.
 
-    `run` tells one run from others. On a disk, what a worker of an earlier run still writes is then never
-    seen: the place where it writes is removed before the next run begins.
+    `run` tells one run from others. What a worker of an earlier run still writes is then never seen. On a
+    disk, the place where it writes is removed before the next run begins. In a store, it looks for the name
+    of its own run before it writes.
     """
-    return RemoteFolder(url) if is_remote(url) else LocalFolder(local_path(url), run)
+    return RemoteFolder(url, run) if is_remote(url) else LocalFolder(local_path(url), run)
 
 
 @contextmanager
@@ -198,6 +204,9 @@ class LocalFolder:
                 pass
             yield
 
+    def claim(self) -> None:
+        """Do nothing: the lock is enough."""
+
 
 def _sync_folder(path: Path) -> None:
     """Have the names in a folder on the disk, where the system can do that."""
@@ -214,45 +223,53 @@ def _sync_folder(path: Path) -> None:
 
 
 class RemoteFolder:
-    """A folder of an object store. It has no locks: two runs would write the same bytes."""
+    """A folder of an object store. It has no locks: of two runs, the one that began last goes on."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, run: str = "") -> None:
         self.url = url.rstrip("/")
+        self._run = run.encode()
         self._filesystem, path = filesystem_of(self.url)
         self._path = PurePosixPath(path)
 
     def make(self) -> None:
-        with self.writing("_beamsplit/begun") as file:  # or all that follows would be for nothing
+        with self.writing(_BEGUN) as file:  # or all that follows would be for nothing
             file.write_bytes(b"\n")
 
     def names(self, within: str = "") -> list[str]:
-        found = self._listed(within, detail=False)
-        return sorted({PurePosixPath(each).name for each in found} - {PurePosixPath(within).name, ""})
+        return sorted(self._listed(within))
 
     def sizes(self) -> dict[str, int]:
-        found = self._listed("", detail=True)
-        return {PurePosixPath(each["name"]).name: int(each["size"] or 0) for each in found}
+        return self._listed("")
 
-    def _listed(self, within: str, detail: bool) -> list[Any]:
+    def _listed(self, within: str) -> dict[str, int]:
+        """Return what is in a folder by name, and how many bytes each has.
+
+        An object that stands for the folder itself, as consoles of stores make one, is none of it.
+        """
         self._filesystem.invalidate_cache()
         with self._errors(within, "read"):
             try:
-                return list(self._filesystem.ls(self._at(within), detail=detail))
+                found = self._filesystem.ls(self._at(within), detail=True)
             except FileNotFoundError:
-                return []
+                return {}
+        own = _parts(self._at(within))
+        paths = [(_parts(each["name"]), int(each.get("size") or 0)) for each in found]
+        return {parts[-1]: size for parts, size in paths if parts != own}
 
     def read(self, names: Sequence[str]) -> list[bytes]:
         paths = [self._at(name) for name in names]
         if not paths:
             return []
-        found = self._filesystem.cat(paths)  # those that can ask for many at once do
+        with self._errors(names[0], "read"):
+            found = self._filesystem.cat(paths)  # those that can ask for many at once do
         if isinstance(found, bytes):
             return [found]
-        by_path = {str(path).lstrip("/"): content for path, content in found.items()}
-        return [by_path[path.lstrip("/")] for path in paths]
+        by_path = {_parts(path): content for path, content in found.items()}
+        return [by_path[_parts(path)] for path in paths]
 
     def remove(self, name: str) -> None:
-        with suppress(FileNotFoundError):
+        self._filesystem.invalidate_cache()  # or what other processes have written would stay
+        with self._errors(name, "removed"), suppress(FileNotFoundError):
             self._filesystem.rm(self._at(name), recursive=True)
 
     def remove_empty(self) -> None:
@@ -263,13 +280,31 @@ class RemoteFolder:
         with tempfile.TemporaryDirectory(prefix="beamsplit-") as folder:
             local = Path(folder) / PurePosixPath(name).name
             yield local
+            if name not in (_BEGUN, _CLAIM) and not self._is_ours():
+                raise ArgumentError(
+                    f"{self.url} has been taken over by another run: wait for it, or give another --out"
+                )
             with self._errors(name, "written"):
-                self._filesystem.makedirs(self._at(str(PurePosixPath(name).parent)), exist_ok=True)
+                # This makes folders where a place has them. Nothing else may: s3fs would make a bucket.
                 self._filesystem.put_file(str(local), self._at(name))
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         yield
+
+    def claim(self) -> None:
+        with self.writing(_CLAIM) as file:
+            file.write_bytes(self._run)
+
+    def _is_ours(self) -> bool:
+        """Tell whether no other run has claimed the folder since."""
+        if not self._run:
+            return True
+        with self._errors(_CLAIM, "read"):
+            try:
+                return bool(self._filesystem.cat_file(self._at(_CLAIM)) == self._run)
+            except FileNotFoundError:
+                return False
 
     def _at(self, name: str) -> str:
         return str(self._path / name) if name else str(self._path)
@@ -281,3 +316,8 @@ class RemoteFolder:
         except Exception as error:  # each store has its own
             reason = " ".join(str(error).split()) or type(error).__name__
             raise ArgumentError(f"{self.url}/{name} cannot be {done}: {reason:.200}") from error
+
+
+def _parts(path: str) -> tuple[str, ...]:
+    """Return the names of a path in a store, which may begin or end with "/"."""
+    return tuple(part for part in str(path).split("/") if part)
