@@ -112,7 +112,7 @@ def command(nodes: Nodes) -> list[str]:
 
 def wait_for_shards(out: Path, count: int) -> None:
     """Wait until so many shards are done."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 150
     while len(list(out.glob("part-*"))) < count and time.monotonic() < deadline:
         time.sleep(0.02)
 

