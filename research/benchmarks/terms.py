@@ -53,8 +53,11 @@ CASES = [
     for vocabulary in (10_000, 128_000)
     for inputs in (1, 8)
     for shape in ((20, 1), (5, 4))
-] + [Case(1, 20, 1, 10_000, 3.0)]
-TERMS = ("hamming", "cumulative", "ngram", "soft hamming", "soft cumulative", "soft ngram")
+] + [Case(1, 20, 1, 10_000, 3.0), Case(8, 5, 4, 10_000, 3.0)]
+TERMS = ("hamming", "cumulative", "ngram", "soft hamming", "soft cumulative", "soft ngram", "alike hamming")
+_COMMON = (
+    0.9  # times a vector, so that two tokens have a cosine of 0.45 in the mean, as those of SmolLM2-135M
+)
 
 
 class LastToken:
@@ -78,11 +81,14 @@ class LastToken:
 
 def make_term(name: str, vocabulary: int) -> Any:
     plain: dict[str, Any] = {"hamming": Hamming(), "cumulative": Cumulative(), "ngram": NGram(n=2)}
-    term = plain[name.removeprefix("soft ")]
-    if not name.startswith("soft "):
-        return term
+    kind, _, of = name.rpartition(" ")
+    if not kind:
+        return plain[of]
     torch.manual_seed(1)
-    return Embedding(vectors=torch.randn(vocabulary, DIMENSIONS), of=term)
+    vectors = torch.randn(vocabulary, DIMENSIONS)
+    if kind == "alike":
+        vectors += _COMMON * torch.randn(DIMENSIONS)
+    return Embedding(vectors=vectors, of=plain[of])
 
 
 class Count(TorchDispatchMode):  # type: ignore[no-untyped-call]

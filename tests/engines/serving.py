@@ -8,6 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -93,6 +94,10 @@ class Server(ThreadingHTTPServer):
         self.hides_ends = False  # as llama-cpp-python's server does
         self.full_stops: frozenset[int] = frozenset()  # tokens that read with a full stop
         self.full_stop = "."
+        self.own_ends: frozenset[int] = frozenset()  # end tokens of the engine that are none of the search
+        self.heeds_seeds = True  # as SGLang does where its user wants it to
+        self.parts: frozenset[int] = frozenset()  # tokens that are part of a letter
+        self.overshoots = 0  # tokens that are drawn beyond what was asked for
         self.requests: list[tuple[str, Any, dict[str, str]]] = []
         self.connections = 0
         self.under_way = self.most_under_way = 0
@@ -293,33 +298,59 @@ def completions(server: Server, body: Any) -> Any:
     return {"object": "text_completion", "choices": choices[::-1]}  # in no order: `index` tells
 
 
+@dataclass
+class Chunk:
+    """What an engine has drawn."""
+
+    tokens: list[int]
+    told: list[float]  # the model's log-probabilities
+    tempered: list[float]  # the same after temperature
+    at_mark: bool  # it has stopped where a text was to stop it
+
+
+def sample(server: Server, prefix: Sequence[int], seed: int, most: int, settings: Any) -> list[Chunk]:
+    """Draw chunks by the request's own seed, up to a stop."""
+    random = torch.Generator().manual_seed(seed)
+    chunks = []
+    for _ in range(settings.get("n", 1)):
+        said, chunk = list(prefix), Chunk([], [], [], False)
+        while len(chunk.tokens) < most and not chunk.at_mark:
+            row = log_probs(tuple(said))
+            tempered = torch.log_softmax(row / settings["temperature"], -1)
+            likely = tempered.exp()
+            if "top_k" in settings:
+                likely = likely.masked_fill(likely < likely.topk(settings["top_k"]).values[-1], 0.0)
+            token = int(torch.multinomial(likely, 1, generator=random))
+            said.append(token)
+            chunk.tokens.append(token)
+            chunk.told.append(float(row[token]))
+            chunk.tempered.append(float(tempered[token]))
+            if token in settings["stop_token_ids"]:
+                break
+            chunk.at_mark = token in server.full_stops and server.full_stop in settings.get("stop", ())
+        chunks.append(chunk)
+    return chunks
+
+
 def draw(server: Server, body: Any) -> Any:
-    """As vLLM draws: by the request's own seed, up to a stop."""
+    """As vLLM draws."""
     if len(body.get("stop", ())) > 4:
         raise RefusalError("List should have at most 4 items after validation")
-    random = torch.Generator().manual_seed(body["seed"])
-    choices: list[dict[str, Any]] = []
-    for index in range(body["n"]):
-        said: list[int] = list(body["prompt"])
-        told: list[float] = []
-        while len(told) < body["max_tokens"]:
-            row = log_probs(tuple(said))
-            likely = torch.softmax(row / body["temperature"], -1)
-            if "top_k" in body:
-                likely = likely.masked_fill(likely < likely.topk(body["top_k"]).values[-1], 0.0)
-            said.append(int(torch.multinomial(likely, 1, generator=random)))
-            told.append(float(row[said[-1]]))
-            if said[-1] in body["stop_token_ids"]:
-                break
-            if said[-1] in server.full_stops and server.full_stop in body.get("stop", ()):
-                break
-        tokens = [f"token_id:{token}" for token in said[len(body["prompt"]) :]]
-        choices.append({"index": index, "logprobs": {"tokens": tokens, "token_logprobs": told}})
+    choices = []
+    for index, chunk in enumerate(sample(server, body["prompt"], body["seed"], body["max_tokens"], body)):
+        tokens = [f"token_id:{token}" for token in chunk.tokens]
+        choices.append({"index": index, "logprobs": {"tokens": tokens, "token_logprobs": chunk.told}})
     return {"object": "text_completion", "choices": choices[::-1]}
 
 
-def generate(_server: Server, body: Any) -> Any:
+def generate(server: Server, body: Any) -> Any:
     """As SGLang."""
+    if isinstance(body["sampling_params"], list):
+        pairs = zip(body["input_ids"], body["sampling_params"], strict=True)
+        return [draw_as_sglang(server, prefix, settings) for prefix, settings in pairs]
+    if "logprob_start_len" in body:
+        starts = zip(body["input_ids"], body["logprob_start_len"], strict=True)
+        return [{"text": "", "meta_info": {"input_token_logprobs": scored(*each)}} for each in starts]
     count = body["top_logprobs_num"]
     answers = []
     for prefix in body["input_ids"]:
@@ -329,8 +360,26 @@ def generate(_server: Server, body: Any) -> Any:
     return answers
 
 
-def completion(_server: Server, body: Any) -> Any:
+def draw_as_sglang(server: Server, prefix: list[int], settings: Any) -> Any:
+    """It stops at its own end token too, and tells what it has drawn by."""
+    ends = {**settings, "stop_token_ids": [*settings["stop_token_ids"], *server.own_ends]}
+    (chunk,) = sample(server, prefix, settings["sampling_seed"], settings["max_new_tokens"], ends)
+    told = [[value, token, None] for value, token in zip(chunk.tempered, chunk.tokens, strict=True)]
+    return {"text": "", "meta_info": {"output_token_logprobs": told}}
+
+
+def scored(tokens: list[int], start: int) -> list[Any]:
+    """Tell the log-probabilities of given tokens; nothing of the first."""
+    after = range(start + 1, len(tokens))
+    values = [float(log_probs(tuple(tokens[:place]))[tokens[place]]) for place in after]
+    told = [[value, tokens[at], None] for at, value in zip(after, values, strict=True)]
+    return [[None, tokens[start], None], *told]
+
+
+def completion(server: Server, body: Any) -> Any:
     """As llama.cpp's server."""
+    if "seed" in body:
+        return draw_as_llama_cpp(server, body)
     answers = []
     for index, prefix in enumerate(body["prompt"]):
         listed: list[dict[str, Any]] = [
@@ -343,6 +392,19 @@ def completion(_server: Server, body: Any) -> Any:
             answer["completion_probabilities"] = [{**listed[0], "top_logprobs": listed}]
         answers.append(answer)
     return answers[::-1]
+
+
+def draw_as_llama_cpp(server: Server, body: Any) -> Any:
+    """It says nothing of the last token before a stop, nor of parts of letters."""
+    ends = {**body, "stop_token_ids": [END, *server.own_ends]}
+    (chunk,) = sample(server, body["prompt"], body["seed"], body["n_predict"] + server.overshoots, ends)
+    entries = [
+        {"id": token, "logprob": value, "top_logprobs": [{"id": 0, "logprob": -0.5}]}
+        for token, value in zip(chunk.tokens, chunk.told, strict=True)
+    ]
+    told = [entry for entry in entries[: -1 if chunk.at_mark else None] if entry["id"] not in server.parts]
+    answer = {"tokens": chunk.tokens, "completion_probabilities": told}
+    return answer if told else {"tokens": chunk.tokens}
 
 
 def tokenize(server: Server, body: Any) -> Any:
@@ -375,6 +437,7 @@ GETS: dict[tuple[str, str], Callable[[Server], Any]] = {
     **{(kind, "/v1/models"): models for kind in ("vllm", "sglang", "llama.cpp", "texts")},
     ("vllm", "/version"): lambda server: {"version": "0.32.0"},
     ("sglang", "/get_model_info"): lambda server: {"model_path": "/nowhere/tiny"},
+    ("sglang", "/server_info"): lambda server: {"enable_deterministic_inference": server.heeds_seeds},
     ("llama.cpp", "/props"): lambda server: {
         "eos_token": "</s>",
         "default_generation_settings": {"n_ctx": server.longest},

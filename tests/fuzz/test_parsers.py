@@ -17,6 +17,7 @@ from beamsplit.diversity.names import TERMS, read_term, write_term
 from beamsplit.engines.candidates import Candidates, stack_candidates
 from beamsplit.errors import ArgumentError
 from beamsplit.messages import as_conversation, read_conversations
+from beamsplit.model import Drawing, Drawn
 from beamsplit.similarity.names import check_similarity
 from beamsplit.strategies.names import STRATEGIES
 from beamsplit.strategies.spec import StrategySpec, Widths
@@ -208,6 +209,76 @@ def test_answers_of_engines(kind: str) -> None:
         found = read_or_refused(read, answer)
         if found is not None:
             assert stack_candidates(found).tokens.shape[0] == 2
+
+    holds()
+
+
+DRAWN: dict[str, Any] = {
+    "Completions": {
+        "choices": [
+            {"index": i, "logprobs": {"tokens": ["token_id:3", "token_id:4"], "token_logprobs": [-0.5, -1.5]}}
+            for i in (0, 1)
+        ]
+    },
+    "Generate": [
+        {
+            "meta_info": {
+                "output_token_logprobs": [[-0.5, 3, "a"], [-1.5, 4, "b"]],
+                "input_token_logprobs": [[None, 2, None], [-0.5, 3, "a"], [-1.5, 4, "b"]],
+            }
+        }
+        for _ in (0, 1)
+    ],
+    "LlamaCpp": {
+        "tokens": [3, 4],
+        "completion_probabilities": [
+            {"id": token, "logprob": -0.5 - token, "top_logprobs": [{"id": 3, "logprob": -0.5}]}
+            for token in (3, 4)
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize("kind", DRAWN)
+def test_chunks_that_engines_draw(kind: str) -> None:
+    pytest.importorskip("httpx2", reason="engines need '.[engines]'")
+    import asyncio
+
+    from beamsplit.engines import dialects
+    from beamsplit.engines.candidates import Order
+    from beamsplit.engines.remote import RemoteEngine
+
+    dialect: Any = dialects.Completions("m") if kind == "Completions" else getattr(dialects, kind)()
+    dialect.draws = True
+    drawing = Drawing(
+        count=2,
+        seeds=(1,),
+        most=(2,),
+        ends=(),
+        marks=(),
+        least=1,
+        temperature=0.5,  # so that SGLang is asked for scores too
+        top_k=None,
+        top_p=None,
+        min_p=None,
+    )
+
+    def read(answer: Any) -> list[list[Drawn]]:
+        async def post(*_: Any) -> Any:
+            return answer
+
+        client: Any = SimpleNamespace(url="http://engine", post=post)
+        engine = RemoteEngine(client, dialect, model="m")
+        return asyncio.run(engine.draw([Order((1, 2), 2, 1, 2, 7)], drawing))
+
+    assert [chunk.tokens for chunks in read(DRAWN[kind]) for chunk in chunks] == [(3, 4), (3, 4)]
+
+    @fuzzed
+    @given(spoilt(DRAWN[kind]))
+    def holds(answer: Any) -> None:
+        found = read_or_refused(read, answer)
+        if found is not None:
+            assert all(len(chunk.tokens) == len(chunk.log_probs) <= 2 for chunk in found[0])
 
     holds()
 

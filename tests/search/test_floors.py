@@ -94,6 +94,21 @@ def test_lists_that_are_still_too_short_are_made_longer(monkeypatch: pytest.Monk
     assert max(made) >= 4 * floors.LONG
 
 
+def test_lists_stay_short_where_floors_tell_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not twice as long in each step, as where lists of the likeliest are too short."""
+    widths: list[int] = []
+    pick_from = picking._pick_from
+
+    def noting(frontier: Any, lists: Any, *rest: Any) -> Any:
+        widths.append(lists.tokens.shape[-1])
+        return pick_from(frontier, lists, *rest)
+
+    monkeypatch.setattr(picking, "_pick_from", noting)
+    strategy = DiverseBeamSearch(groups=8, strength=3.0, diversity=TERM)
+    decode(PrefixHashModel(VOCABULARY, seed=2, scale=2.0), [0], strategy, max_length=12)
+    assert max(widths) <= 4 * floors.LONG
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("length", [1.0, 1e-3, 100.0])
 def test_floors_are_below_what_tokens_pay_and_close(dtype: torch.dtype, length: float) -> None:

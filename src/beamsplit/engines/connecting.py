@@ -106,6 +106,7 @@ class _Probe:
     vocabulary: int | None = None
     end: tuple[int, ...] = ()
     letter: int | None = None  # a token that is a whole letter
+    heeds_seeds: bool = False  # of SGLang: it draws by the seed of a request
 
 
 @dataclass(frozen=True)
@@ -188,7 +189,10 @@ async def _of_sglang(client: Client, probe: _Probe) -> _Probe:
     info = await _get(client, "/get_model_info") or {}
     source = _text(info.get("tokenizer_path")) or _text(info.get("model_path")) or probe.source
     longest = None if probe.longest is None else probe.longest - _SGLANG_KEEPS
-    return replace(probe, source=source, longest=longest)
+    settings = await _get(client, "/server_info") or await _get(client, "/get_server_info") or {}
+    is_seeded = settings.get("enable_deterministic_inference") is True
+    can_read = not settings.get("skip_tokenizer_init")  # or else it knows no marks to stop at
+    return replace(probe, source=source, longest=longest, heeds_seeds=is_seeded and can_read)
 
 
 async def _of_llama_cpp(client: Client, probe: _Probe) -> _Probe:
@@ -232,7 +236,7 @@ def _dialect(probe: _Probe, vocabulary: Vocabulary, wishes: _Wishes) -> Dialect:
     if isinstance(vocabulary, TextVocabulary):
         return Texts(probe.model, vocabulary, wishes.hidden_ends)
     if probe.kind == "sglang":
-        return Generate()
+        return Generate(draws=probe.heeds_seeds)
     return LlamaCpp(probe.letter) if probe.kind == "llama.cpp" else Completions(probe.model)
 
 

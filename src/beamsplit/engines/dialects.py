@@ -5,8 +5,8 @@
     Generate      POST /generate: SGLang
     LlamaCpp      POST /completion: the server of llama.cpp
 
-Each asks for one token of each prefix, with the log-probabilities of the likeliest, and Completions also for
-chunks that the engine draws. A dialect does no I/O.
+Each asks for one token of each prefix, with the log-probabilities of the likeliest. All but Texts can also
+ask for chunks that the engine draws. A dialect does no I/O.
 """
 
 from __future__ import annotations
@@ -16,12 +16,27 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from beamsplit.engines.candidates import Candidates, Order, Prefix
-from beamsplit.engines.drawing import drawn_of, sampling_of
+from beamsplit.engines.drawing import (
+    Told,
+    align,
+    sampling_of,
+    sampling_of_llama_cpp,
+    sampling_of_sglang,
+    seeds_of,
+)
 from beamsplit.engines.vocabularies import TextVocabulary
 from beamsplit.errors import EngineError
-from beamsplit.model import Drawing, Drawn
+from beamsplit.model import Drawing
 
-__all__ = ["Completions", "Dialect", "DrawingDialect", "Generate", "LlamaCpp", "Texts"]
+__all__ = [
+    "Completions",
+    "Dialect",
+    "DrawingDialect",
+    "Generate",
+    "LlamaCpp",
+    "ScoringDialect",
+    "Texts",
+]
 
 _BY_ID = "token_id:"
 
@@ -55,12 +70,28 @@ class Dialect(Protocol):
 class DrawingDialect(Dialect, Protocol):
     """One in which an engine can be asked for chunks of text that it draws by itself."""
 
-    def draw_body(self, order: Order, drawing: Drawing) -> dict[str, Any]:
-        """Return the request for the chunks of an order."""
+    draws: bool
+    """Whether this engine is to be asked."""
+
+    def draw_bodies(self, order: Order, drawing: Drawing) -> list[dict[str, Any]]:
+        """Return the requests for the chunks of an order."""
         ...
 
-    def read_drawn(self, answer: Any, order: Order) -> list[Drawn]:
-        """Return the chunks of an answer. Raise if some are missing."""
+    def read_drawn(self, answers: Sequence[Any], order: Order, drawing: Drawing) -> list[Told]:
+        """Return the chunks of the answers. Raise if some are missing."""
+        ...
+
+
+@runtime_checkable
+class ScoringDialect(DrawingDialect, Protocol):
+    """One in which an engine tells the log-probabilities of given tokens."""
+
+    def score_body(self, prefix: Prefix, chunks: Sequence[Prefix]) -> dict[str, Any]:
+        """Return the request for the log-probabilities of the tokens of chunks that follow a prefix."""
+        ...
+
+    def read_scores(self, answer: Any, chunks: Sequence[Prefix]) -> list[list[Any]]:
+        """Return a log-probability for each token of each chunk. Raise if some are missing."""
         ...
 
 
@@ -70,6 +101,7 @@ class Completions:
     path = "/v1/completions"
     rows_per_request = 256
     tells_rest = True
+    draws = True
 
     def __init__(self, model: str) -> None:
         self._model = model
@@ -90,19 +122,20 @@ class Completions:
     def limit(self, said: str, count: int) -> int | None:
         return _limit_of_logprobs(said, count)
 
-    def draw_body(self, order: Order, drawing: Drawing) -> dict[str, Any]:
-        return {
-            "model": self._model,
-            "prompt": list(order.prefix),
-            **sampling_of(order, drawing, most_stops=4),  # OpenAI's limit, which vLLM's server keeps
-            "logprobs": 1,
-            "return_tokens_as_token_ids": True,
-        }
+    def draw_bodies(self, order: Order, drawing: Drawing) -> list[dict[str, Any]]:
+        return [
+            {
+                "model": self._model,
+                "prompt": list(order.prefix),
+                **sampling_of(order, drawing, most_stops=4),  # OpenAI's limit, which vLLM's server keeps
+                "logprobs": 1,
+                "return_tokens_as_token_ids": True,
+            }
+        ]
 
-    def read_drawn(self, answer: Any, order: Order) -> list[Drawn]:
-        choices = _field(answer, "choices")
-        if len(choices) != order.count:
-            raise EngineError(f"the engine drew {len(choices)} chunks when it was asked for {order.count}")
+    def read_drawn(self, answers: Sequence[Any], order: Order, drawing: Drawing) -> list[Told]:
+        choices = _field(answers[0], "choices")
+        _check_chunks(choices, order.count)
         ordered = sorted(choices, key=lambda choice: choice.get("index", 0))
         return [_drawn(_field(choice, "logprobs")) for choice in ordered]
 
@@ -164,6 +197,10 @@ class Generate:
     rows_per_request = 256
     tells_rest = True
 
+    def __init__(self, *, draws: bool = False) -> None:
+        """`draws` says that the server heeds the seeds of requests."""
+        self.draws = draws
+
     def body(self, prefixes: Sequence[Prefix], count: int) -> dict[str, Any]:
         return {
             "input_ids": [list(prefix) for prefix in prefixes],
@@ -182,6 +219,51 @@ class Generate:
             found.append(Candidates.of([(int(entry[1]), entry[0]) for entry in listed], count))
         return found
 
+    def draw_bodies(self, order: Order, drawing: Drawing) -> list[dict[str, Any]]:
+        """Ask for each chunk as for a prompt of its own: several of one prompt would have one seed."""
+        seeds = seeds_of(order)
+        return [
+            {
+                "input_ids": [list(order.prefix)] * len(seeds),
+                "sampling_params": [sampling_of_sglang(order, drawing, seed) for seed in seeds],
+                "return_logprob": True,
+            }
+        ]
+
+    def read_drawn(self, answers: Sequence[Any], order: Order, drawing: Drawing) -> list[Told]:
+        (answer,) = answers
+        chunks = [answer] if isinstance(answer, Mapping) else answer
+        _check_chunks(chunks, order.count)
+        told = [_field(_field(chunk, "meta_info"), "output_token_logprobs") for chunk in chunks]
+        # What it tells of a token that it draws is after temperature.
+        is_models_own = drawing.temperature == 1
+        return [
+            Told(
+                tuple(int(entry[1]) for entry in entries),
+                tuple(entry[0] if is_models_own else None for entry in entries),
+            )
+            for entries in told
+        ]
+
+    def score_body(self, prefix: Prefix, chunks: Sequence[Prefix]) -> dict[str, Any]:
+        return {
+            "input_ids": [[*prefix, *chunk] for chunk in chunks],
+            "sampling_params": {"max_new_tokens": 1, "temperature": 0},
+            "return_logprob": True,
+            "logprob_start_len": [len(prefix) - 1] * len(chunks),
+        }
+
+    def read_scores(self, answer: Any, chunks: Sequence[Prefix]) -> list[list[Any]]:
+        answers = [answer] if isinstance(answer, Mapping) else answer
+        _check_rows(answers, len(chunks))
+        found = []
+        for each, chunk in zip(answers, chunks, strict=True):
+            entries = _field(_field(each, "meta_info"), "input_token_logprobs")[-len(chunk) :]
+            if tuple(int(entry[1]) for entry in entries) != tuple(chunk):
+                raise EngineError("the engine told log-probabilities of other tokens than it was given")
+            found.append([entry[0] for entry in entries])
+        return found
+
     def limit(self, said: str, count: int) -> int | None:
         return _limit_of_logprobs(said, count)
 
@@ -192,6 +274,7 @@ class LlamaCpp:
     path = "/completion"
     rows_per_request = 64
     tells_rest = True
+    draws = True
 
     def __init__(self, letter: int | None = None) -> None:
         """`letter` is a token that is a whole letter.
@@ -222,6 +305,36 @@ class LlamaCpp:
         return [
             Candidates.of([(entry["id"], entry["logprob"]) for entry in entries], count) for entries in listed
         ]
+
+    def draw_bodies(self, order: Order, drawing: Drawing) -> list[dict[str, Any]]:
+        """Ask for each chunk by itself: several in one request need as many free slots of the server."""
+        return [
+            {
+                "prompt": list(order.prefix),
+                **sampling_of_llama_cpp(order, drawing, seed),
+                "n_probs": 1,
+                "post_sampling_probs": False,
+                "return_tokens": True,
+                "cache_prompt": True,
+                "response_fields": ["tokens", "completion_probabilities"],
+            }
+            for seed in seeds_of(order)
+        ]
+
+    def read_drawn(self, answers: Sequence[Any], order: Order, drawing: Drawing) -> list[Told]:
+        """Read chunks, in which the server leaves out some log-probabilities.
+
+        Those are of tokens that are part of a letter, of as many as the mark has that it has stopped at, and
+        of tokens that another model has guessed, which come without any other candidate.
+        """
+        chunks = [each[0] if isinstance(each, list) and len(each) == 1 else each for each in answers]
+        found = []
+        for chunk in chunks:
+            tokens = tuple(int(token) for token in _field(chunk, "tokens"))
+            entries = chunk.get("completion_probabilities") or ()
+            told = [(entry["id"], entry["logprob"] if entry["top_logprobs"] else None) for entry in entries]
+            found.append(Told(tokens, align(tokens, told)))
+        return found
 
     def limit(self, said: str, count: int) -> int | None:
         return None
@@ -271,12 +384,25 @@ def _id_of(name: str) -> int:
     return int(number)
 
 
-def _drawn(told: Any) -> Drawn:
+def _drawn(told: Any) -> Told:
     """Return a chunk by what is told of its tokens."""
     tokens, values = _field(told, "tokens"), _field(told, "token_logprobs")
     if len(tokens) != len(values):
         raise EngineError(f"the engine drew {len(tokens)} tokens and told {len(values)} log-probabilities")
-    return drawn_of([_id_of(name) for name in tokens], values)
+    return Told(tuple(_id_of(name) for name in tokens), tuple(map(_not_left_out, values)))
+
+
+def _not_left_out(value: Any) -> Any:
+    """Return a log-probability. Raise where one is missing that this engine tells of every token."""
+    if value is None:
+        raise EngineError("the engine drew a token with the log-probability None, which is none")
+    return value
+
+
+def _check_chunks(chunks: Any, count: int) -> None:
+    if not isinstance(chunks, Sequence) or len(chunks) != count:
+        got = len(chunks) if isinstance(chunks, Sequence) else type(chunks).__name__
+        raise EngineError(f"the engine drew {got} chunks when it was asked for {count}")
 
 
 def _check_rows(answers: Any, rows: int) -> None:

@@ -39,6 +39,7 @@ def pick(
         given = lists.of(frontier, width) if priced is None else priced.shortlist(width)
         scores = lists.scores() if frontier.by_floors or width > first else None
         selection, found = _pick_from(frontier, _allowed(frontier, given), penalty, scores)
+        frontier.by_floors |= found is not None
         complete = lists.leave_nothing_out(width)
         if selection.doubt is None and not complete:
             break
@@ -46,7 +47,6 @@ def pick(
         if complete:
             selection = replace(selection, doubt=None)
             break
-        frontier.by_floors |= found is not None
         if found is not None and found.may_tell_more(priced):
             width = max(width, LONG)
         else:

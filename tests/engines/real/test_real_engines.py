@@ -27,6 +27,7 @@ from beamsplit import (
     decode_async,
 )
 from beamsplit.engines import connect, from_vllm
+from beamsplit.model import Drawing
 from engines.real.models import END, VOCABULARY
 
 PROMPTS = [[1, 2, 3, 4, 5], [9, 8, 7, 6, 5], [60, 61, 200]]
@@ -122,19 +123,57 @@ def assert_told_right(found: Any, here: Any) -> None:
 
 
 def test_chunks(engine: Any, here: Any) -> None:
-    """vLLM draws them by itself, and other engines are asked token by token."""
+    """vLLM and llama.cpp draw them by themselves, and SGLang does so if it heeds seeds."""
     found, again = (decode(engine, PROMPTS, CHUNKS, max_length=LENGTH, seed=5) for _ in range(2))
     assert_told_right(found, here)
     assert [list(map(_tokens, each)) for each in found] == [list(map(_tokens, each)) for each in again]
 
 
-def test_vllm_draws_each_round_at_once(vllm_server: str, here: Any) -> None:
-    with connect(vllm_server, end=END) as model:
+@pytest.mark.parametrize("server", ["vllm_server", "llama_server"])
+@pytest.mark.parametrize("temperature", [0.6, 1.0])
+def test_each_round_is_drawn_at_once(
+    server: str, temperature: float, here: Any, request: pytest.FixtureRequest
+) -> None:
+    """Tokens of the tiny model are bytes, so that llama.cpp takes most for parts of letters."""
+    with connect(request.getfixturevalue(server), end=END) as model:
         assert model.draw is not None
-        decode(model, PROMPTS, CHUNKS, max_length=LENGTH)
+        chunks = replace(CHUNKS, temperature=temperature, top_k=None, min_p=0.01)
+        assert_told_right(decode(model, PROMPTS, chunks, max_length=LENGTH), here)
         assert model.usage.steps <= 1 + LENGTH // 4
-        sentences = DiverseChunks(groups=3, proposals=4, longest=LENGTH)
+        sentences = DiverseChunks(groups=3, proposals=4, longest=LENGTH, temperature=temperature)
         assert_told_right(decode(model, PROMPTS, sentences, max_length=LENGTH, seed=2), here)
+
+
+@pytest.mark.parametrize("server", ["vllm_server", "llama_server"])
+def test_chunks_are_drawn_from_the_models_distribution(
+    server: str, here: Any, request: pytest.FixtureRequest
+) -> None:
+    """First tokens come as often as their probability says, after temperature and top_k, in that order."""
+    prompt, count, temperature, top_k = PROMPTS[0], 400, 0.7, 4
+    with torch.no_grad():
+        logits = here.module(torch.tensor([prompt])).logits[0, -1]
+    kept = (logits / temperature).topk(top_k)
+    expected = dict(zip(kept.indices.tolist(), kept.values.softmax(-1).tolist(), strict=True))
+    drawing = Drawing(
+        count=count,
+        seeds=(3,),
+        most=(1,),
+        ends=(END,),
+        marks=(),
+        least=1,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=None,
+        min_p=None,
+    )
+    with connect(request.getfixturevalue(server), end=END) as model:
+        assert model.draw is not None
+        _, state = model.start([prompt])
+        (chunks,) = model.draw(state, [0], [()], drawing)
+    firsts = [chunk.tokens[0] for chunk in chunks]
+    assert set(firsts) <= set(expected)
+    for token, share in expected.items():  # within four standard errors
+        assert firsts.count(token) / count == pytest.approx(share, abs=4 * (share / count) ** 0.5)
 
 
 def _tokens(each: Any) -> tuple[int, ...]:
