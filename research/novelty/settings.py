@@ -166,7 +166,7 @@ _TERMS = {
     "hamming": (1.5, 3.0),
     "cumulative:temperature=2": (3.0, 6.0),
     "ngram:n=2": (1.0, 3.0),
-    "embedding": (3.0, 6.0),
+    "embedding": (3.0,),
 }
 _LATE = (0.4, 0.8)
 _LATE_WIDE = 22  # which cost as much: its rounds follow more branches than it returns
