@@ -99,6 +99,9 @@ def chunks() -> dict[str, list[Run]]:
     """Return the runs of the chunk-wise search, by family. Each keeps all that it finds, which is eight."""
     wide, half = WIDE // KEPT, WIDE // KEPT // 2
     return {
+        "chunk-wise, as by default": [
+            Run(name=f"DiverseChunks(groups={KEPT})", strategy=DiverseChunks(groups=KEPT), options=LIMITS)
+        ],
         "chunk-wise, sentences, 8 x 4": [_chunks("sentence", wide, *each) for each in _OF_SENTENCES],
         "chunk-wise, tokens, 8 x 4": [_chunks(chunk, wide, *each) for chunk, *each in _OF_TOKENS],
         "chunk-wise by beams, 8 x 4": [_chunks_by_beams(12, 6.0)],

@@ -39,7 +39,7 @@ class DiverseChunks:
     Proposals are samples, drawn with `temperature`, `top_k`, `top_p` and `min_p`; or, with `propose="beams"`,
     the beams of a diverse beam search. `first_proposals` may be another number for the first step. The model
     computes the tokens of all proposals, and one more for each chunk that is taken: what it costs to sample
-    so many chunks. docs/novelty.md says how strength and temperature were chosen.
+    so many chunks. docs/novelty.md has figures of these defaults, and of other strengths and temperatures.
 
     `similarity` is a name ("meaning", "content", "tokens", "encoder:NAME"), an encoder with a method
     `encode`, or a function of two hypotheses. None of them asks the model that is decoded. The model must
@@ -51,13 +51,13 @@ class DiverseChunks:
     groups: int
     proposals: int = 4
     first_proposals: int | None = None
-    strength: float | Sequence[float] = 3.0
+    strength: float | Sequence[float] = 6.0
     chunk: Chunk = "sentence"
     longest: int = 60
     propose: Literal["samples", "beams"] = "samples"
-    temperature: float = 0.8
+    temperature: float = 1.0
     top_k: int | None = None
-    top_p: float | None = 0.95
+    top_p: float | None = 0.9
     min_p: float | None = None
     similarity: GivenSimilarity = "meaning"
 
