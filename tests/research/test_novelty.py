@@ -169,13 +169,6 @@ def test_settings_are_of_runs_that_there_are() -> None:
     assert sum(row.family == REFERENCE for row in rows) == 1
 
 
-def test_the_default_is_a_setting_that_was_measured() -> None:
-    """Its figures are those of the same strategy, decoded before it was the default."""
-    known = runs(WithVectors(TABLE))
-    default, setting = known["DiverseChunks(groups=8)"], known["chunks sentence 8x4, 1 top-p 0.9, strength 6"]
-    assert (default.strategy, default.options) == (setting.strategy, setting.options)
-
-
 # Keeping eight
 
 

@@ -211,7 +211,7 @@ _OPTIONS = (
         type=float,
         metavar="X",
         help="Strength of the penalty for what other outputs say; 0 turns it off (default: 0.8 for "
-        "--strategy branching, 6 for chunks; for dbs it depends on the model).",
+        "--strategy branching, 3 for chunks; for dbs it depends on the model).",
     ),
     click.option(
         "--diversity",

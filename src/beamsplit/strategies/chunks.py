@@ -51,13 +51,13 @@ class DiverseChunks:
     groups: int
     proposals: int = 4
     first_proposals: int | None = None
-    strength: float | Sequence[float] = 6.0
+    strength: float | Sequence[float] = 3.0
     chunk: Chunk = "sentence"
     longest: int = 60
     propose: Literal["samples", "beams"] = "samples"
-    temperature: float = 1.0
+    temperature: float = 0.8
     top_k: int | None = None
-    top_p: float | None = 0.9
+    top_p: float | None = 0.95
     min_p: float | None = None
     similarity: GivenSimilarity = "meaning"
 
