@@ -30,7 +30,7 @@ every_engine = pytest.mark.parametrize("server", DRAWING, indirect=True)
 @pytest.fixture
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """vLLM, unless a test names another."""
-    with Server(getattr(request, "param", "vllm")) as made:
+    with Server(getattr(request, "param", "vllm"), at_once=True) as made:
         yield made
 
 
@@ -256,7 +256,7 @@ def test_it_may_be_awaited(model: EngineModel) -> None:
 @pytest.mark.parametrize("kind", ["sglang", "texts"])
 def test_engines_that_cannot_are_asked_token_by_token(kind: str) -> None:
     """SGLang heeds seeds only if its user wants it to."""
-    with Server(kind) as server:
+    with Server(kind, at_once=True) as server:
         server.heeds_seeds = False
         ends = {"texts": " 2"}.get(kind, END)
         with connect(server.url, kind=kind, end=ends, tokenizer=Reading()) as model:  # type: ignore[arg-type]
