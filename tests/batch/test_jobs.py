@@ -225,7 +225,7 @@ def test_a_wrong_file_is_refused_at_once(tmp_path: Path) -> None:
 
 def test_a_worker_holds_nothing_of_the_shards_that_it_has_done(tmp_path: Path) -> None:
     """A list for each line would be hundreds of bytes each, and a text some 60."""
-    lines, rows = 8192, 256
+    lines, rows = 4096, 256
     path = write_lines(tmp_path / "in.txt", [f"text {number}" for number in range(lines)])
     folder, held = JobFolder(str(tmp_path / "out")), list[int]()
     worker = ShardWorker(Task(searcher, as_given, folder.url, "jsonl", run=folder.run))
